@@ -229,6 +229,16 @@ def test_why(rule_id: str, words: str) -> None:
     assert words in out
 
 
+def test_why_writes_no_report_and_no_command_of_a_ci_runner(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_bytes(LOG.read_bytes().replace(b"ValueError: To serve", b"ValueError: ##[error] To serve"))
+    status, out, _ = run("diagnose", str(log), "--why", "cpu-kv-cache-space-too-small")
+    assert status == 0
+    assert "##[error]" not in out
+    for options in (["--output", "x"], ["--format", "json"], ["--report", "json=x"]):
+        assert run("diagnose", str(LOG), "--why", "cpu-kv-cache-space-too-small", *options)[0] == 2
+
+
 def test_verbose_says_what_was_recognised() -> None:
     out = run("diagnose", str(LOG), "-v")[1]
     assert "Encoding utf-8; wrappers: none." in out

@@ -154,6 +154,7 @@ def test_own_rules_lie_beside_the_file(project: Path, tmp_path: Path) -> None:
     own(project, 'rules = ["ops/rules"]\n')
     assert told("--why", "my-rule")[0] == 0
     assert "does not fire" in told("--why", "my-rule")[1]
+    assert CliRunner().invoke(cli, ["explain", "my-rule"]).exit_code == 0
     assert told("--why", "my-rule", "--isolated")[0] == 2
 
 

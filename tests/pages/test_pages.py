@@ -179,3 +179,9 @@ def test_a_secret_named_elsewhere_on_the_page_stays_hidden() -> None:
     assert report.failure is not None
     assert report.failure.message == "no *** here"
     assert "hunter2" not in (report.command or "")
+
+
+def test_a_page_whose_head_has_no_end_shows_its_text() -> None:
+    page = ("<!doctype html><html><head><title>Forum</title><body><p>It fails:</p><pre>INFO 11-20 11:30:13 [a.py:1] one\n"
+            "ValueError: bolt 7</pre><p>Why?</p></body></html>")
+    assert [line.text for line in lines_of(page)[0] if line.text] == ["It fails:", "INFO 11-20 11:30:13 [a.py:1] one", "ValueError: bolt 7", "Why?"]

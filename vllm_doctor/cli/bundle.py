@@ -9,7 +9,7 @@ import click
 
 from vllm_doctor.bundle import Bundle, write_bundle
 from vllm_doctor.cli.effective_options import check_ids, engine_options
-from vllm_doctor.cli.options import shared
+from vllm_doctor.cli.options import of_engine
 from vllm_doctor.diagnosis.engine import Diagnosis
 from vllm_doctor.errors import InputError
 from vllm_doctor.logs.inputs import one_log
@@ -23,7 +23,7 @@ _MOST = 1 << 30  # bytes that are kept to be shortened
 @click.argument("log", metavar="LOG", type=click.Path(allow_dash=True, readable=False))
 @click.option("--output", default="vllm-doctor-bundle.zip", show_default=True, metavar="FILE",
               help="Archive to write; it must not exist yet.")
-@shared
+@of_engine
 def command(log: str, output: str, **values: Any) -> None:
     """Write an archive for an issue: the log with secrets masked, the report and an issue text to fill in.
 

@@ -9,14 +9,14 @@ import click
 
 from vllm_doctor.cli.diagnose_logs import diagnose
 from vllm_doctor.cli.host_options import from_hosts, host_logs
-from vllm_doctor.cli.options import of_diagnose, shared
+from vllm_doctor.cli.options import of_diagnose, of_engine_and_display
 
 
 @click.command("diagnose", short_help="Diagnose log files or standard input.")
 @click.argument("logs", nargs=-1, metavar="LOG…", type=click.Path(allow_dash=True, readable=False))
 @from_hosts
 @of_diagnose
-@shared
+@of_engine_and_display
 def command(*, logs: tuple[str, ...], notes: tuple[str, ...], **values: Any) -> None:
     """Diagnose log files (also .gz .xz .bz2 .zst .zip .tar) or standard input (`-`, or nothing in a pipe).
 

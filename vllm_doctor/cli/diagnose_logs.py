@@ -63,7 +63,9 @@ def diagnose(logs: tuple[Place, ...], values: dict[str, Any], notes: tuple[str, 
     options = engine_options(values, int(run_number) if run_number.isdigit() else None)
     check_ids(options, *([why] if why else []))
     if why:
-        write("".join(_why_lines(log, options, why) for log in logs))
+        if values["output"] or values["also"] or format_ != "text":
+            raise InputError(message("--why writes no report: --output, --report and --format do not go with it"))
+        write(inert_text("".join(_why_lines(log, options, why) for log in logs)))
         return ExitStatus.OK
     if values["together"] or values["against"]:
         reports, unreadable = [_joined_report(logs, options, values)], 0

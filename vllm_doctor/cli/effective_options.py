@@ -40,8 +40,8 @@ def apply_project_settings(command: str, values: dict[str, Any], is_typed: Calla
     if command == "diagnose":
         defaults["format_"] = settings.format
     values.update({name: value for name, value in defaults.items() if value is not None and not is_typed(name)})
-    told = "" if named else settings.describe()  # a file that the user did not name
-    return (*((told,) if told else ()), *settings.notes())
+    description = "" if named else settings.describe()  # a file that the user did not name
+    return (*((description,) if description else ()), *settings.notes())
 
 
 def engine_options(values: dict[str, Any], run: int | None = None) -> Options:
@@ -52,9 +52,6 @@ def engine_options(values: dict[str, Any], run: int | None = None) -> Options:
     for name, text in ((values["config_file"], config), ("--command", values["command_text"])):
         if is_too_deep(text):
             raise InputError(f"{name}: nested too deeply")
-    version = values["vllm_version"]
-    if version and not version.lstrip("vV")[:1].isdigit():
-        raise InputError(message("--vllm-version {version}: not a version such as 0.8.5", version=version))
     status = read_bytes(values["gpu_status_file"]).decode("utf-8", "replace") if values["gpu_status_file"] else ""
     if values["gpu_status_file"] and not cards_in(status):
         raise InputError(message("{name}: shows no GPU as nvidia-smi or another such tool prints it",
@@ -64,8 +61,9 @@ def engine_options(values: dict[str, Any], run: int | None = None) -> Options:
         command=values["command_text"], config=config, gpu_memory_gib=values["gpu_memory"],
         gpu_used_gib=values["gpu_used"], gpu_status=status,
         kv_shape=kv_shape_of(values["model_config"]) if values["model_config"] else None,
-        vllm_version=version.lstrip("vV"), run=run, max_fixes=values["max_fixes"], show_secrets=values["show_secrets"],
-        shortcuts=not values.get("no_shortcuts", False), language=values["language"])
+        vllm_version=values["vllm_version"], run=run, max_fixes=values["max_fixes"],
+        show_secrets=values["show_secrets"], shortcuts=not values.get("no_shortcuts", False),
+        language=values["language"])
 
 
 def check_ids(options: Options, *more: str) -> None:

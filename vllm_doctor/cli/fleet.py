@@ -11,9 +11,10 @@ from typing import Any
 
 import click
 
+from vllm_doctor.cli.effective_options import check_ids
 from vllm_doctor.cli.error_output import print_error_line
 from vllm_doctor.cli.exit_status import ExitStatus
-from vllm_doctor.cli.options import in_language
+from vllm_doctor.cli.options import Release, RuleId, add_options, in_language
 from vllm_doctor.cli.streams import write
 from vllm_doctor.cli.terminal import columns
 from vllm_doctor.fleet import engines, render
@@ -68,9 +69,7 @@ _SUMMARY = (
 
 
 def _with_summary(function: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed(_SUMMARY):
-        function = option(function)
-    return function
+    return add_options(_SUMMARY, function)
 
 
 @click.group("fleet", short_help="Summarize the causes of many logs.", cls=_Fleet,
@@ -90,9 +89,9 @@ def command() -> None:
 @click.option("--label", default="", metavar="REGEX",
               help="Regular expression whose groups host, service and job are read from the path.")
 @click.option("--rules", multiple=True, metavar="DIR", help="Directory with your own rules; repeatable.")
-@click.option("--only", multiple=True, metavar="ID", help="Use only this rule; repeatable.")
-@click.option("--ignore", multiple=True, metavar="ID", help="Skip this rule; repeatable.")
-@click.option("--vllm-version", default="", metavar="V", help="vLLM release, if the logs do not show it.")
+@click.option("--only", multiple=True, type=RuleId(), metavar="ID", help="Use only this rule; repeatable.")
+@click.option("--ignore", multiple=True, type=RuleId(), metavar="ID", help="Skip this rule; repeatable.")
+@click.option("--vllm-version", type=Release(), default="", help="vLLM release, if the logs do not show it.")
 def read_logs(*, targets: tuple[str, ...], engine: str, ray_address: str | None, jobs: int | None,
               shard: Shard | None, label: str, rules: tuple[str, ...], only: tuple[str, ...], ignore: tuple[str, ...],
               vllm_version: str, **values: Any) -> None:
@@ -102,8 +101,9 @@ def read_logs(*, targets: tuple[str, ...], engine: str, ray_address: str | None,
     tables, and does not end the run. The last line of the summary has the totals. `vllm-doctor fleet merge DIR…` joins
     the tables of shards.
     """
-    options = Options(rules=rules, only=only, ignore=ignore, vllm_version=vllm_version.lstrip("vV"),
+    options = Options(rules=rules, only=only, ignore=ignore, vllm_version=vllm_version,
                       language=values["language"])
+    check_ids(options)
     chosen = engines.ray(ray_address, jobs) if engine == "ray" else engines.local(jobs)
     with _progress() as progress:
         summary = fleet(targets, options, out=values["out"], engine=chosen, label=label, shard=shard,

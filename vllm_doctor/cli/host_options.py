@@ -10,6 +10,7 @@ import click
 
 from vllm_doctor import hosts
 from vllm_doctor.cli.diagnose_logs import HostLogs
+from vllm_doctor.cli.options import add_options
 from vllm_doctor.errors import InputError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -29,9 +30,7 @@ _OPTIONS = (
 
 def from_hosts(function: F) -> F:
     """Add the options."""
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
+    return add_options(_OPTIONS, function)
 
 
 def host_logs(values: dict[str, Any]) -> tuple[HostLogs, ...]:

@@ -8,7 +8,7 @@ import click
 
 from vllm_doctor.cli.diagnose import command as diagnose
 
-_MORE_THAN_ONE_REPORT = {"--against", "--run", "--why"}
+_WITHOUT_TOGETHER = {"--against", "--run", "--why"}
 """Options of `diagnose` that do not go with --together."""
 
 
@@ -28,7 +28,8 @@ def command(context: click.Context, *, name: str, namespace: str, container: str
     argv = [f"--pod={namespace}/{name}" if namespace else f"--pod={name}"]
     argv += [f"--container={container}"] if container else []
     argv += ["--previous"] if previous else []
-    argv += [] if _MORE_THAN_ONE_REPORT.intersection(options) else ["--together"]
+    typed = {option.partition("=")[0] for option in options}
+    argv += [] if _WITHOUT_TOGETHER & typed else ["--together"]
     with diagnose.make_context("diagnose", [*argv, *options], parent=context.parent) as inner:
         diagnose.invoke(inner)
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, Protocol
 
+from vllm_doctor.cli.error_output import report_error
 from vllm_doctor.cli.exit_status import ExitStatus, exit_status
 from vllm_doctor.cli.streams import discard
 from vllm_doctor.cli.terminal import colored, columns
@@ -25,6 +26,7 @@ from vllm_doctor.reports import termination_message, texts, to_json, to_text
 from vllm_doctor.reports.escape import one_line
 from vllm_doctor.reports.model import Report
 from vllm_doctor.reports.output import finish
+from vllm_doctor.text.terminal_width import cut
 from vllm_doctor.text_files import write_text
 
 _PULSE = 0.5  # seconds between two looks at the clock while nothing comes
@@ -137,7 +139,8 @@ class LiveReporter:
         self._print_report(report, whole=True)
         report = report.in_language(self._language)
         if self._output:
-            text = to_json.render(report) if self._format == "json" else to_text.render(report)
+            text = to_json.render(report) if self._format == "json" else to_text.render(
+                report, width=columns(self._values["width"]), verbose=self._values["verbose"])
             self._save(self._output, finish(text, self._format, [report]))
         if self._termination_log and (message := termination_message.render(report)):
             self._save(self._termination_log, message)
@@ -176,7 +179,7 @@ class LiveReporter:
         """Set the status line: again with each pulse, because the log may have erased it; clear it only once."""
         before, at = self._shown
         if (words or before) and (now - at >= _PULSE or not words):
-            self._status.show(words[:_terminal_width() - 1])
+            self._status.show(cut(words, _terminal_width() - 1))
             self._shown = (words, now)
 
     def _check_rules(self, diagnosis: Diagnosis) -> None:
@@ -279,7 +282,8 @@ class LiveReporter:
         try:
             write_text(path, text)
         except InputError as error:
-            self._print(f"vllm-doctor: {one_line(str(error))}\n")
+            self._status.remove()
+            report_error(error)
             self._output_failed = True
 
 

@@ -7,7 +7,7 @@ import os
 import click
 
 from vllm_doctor.agents.server import serve
-from vllm_doctor.cli.streams import discard, words
+from vllm_doctor.cli.streams import discard, error_text
 from vllm_doctor.errors import InputError
 
 
@@ -24,7 +24,7 @@ def command(roots: tuple[str, ...]) -> None:
             raise
         discard(1)
         if not isinstance(failed, BrokenPipeError):  # a client that has gone is no error
-            raise InputError(words(failed)) from error
+            raise InputError(error_text(failed)) from error
 
 
 def _stream_error(error: BaseException) -> OSError | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -15,8 +16,9 @@ from vllm_doctor.cli import project_settings
 from vllm_doctor.cli.effective_options import apply_project_settings
 from vllm_doctor.cli.error_output import print_error_line
 from vllm_doctor.cli.formats import WRITERS
-from vllm_doctor.errors import DoctorError
+from vllm_doctor.errors import DoctorError, InputError
 from vllm_doctor.language import LANGUAGES, wanted_language
+from vllm_doctor.messages import message
 from vllm_doctor.reports.escape import one_line
 from vllm_doctor.rulebase.loader import load
 from vllm_doctor.severity import FAIL_ON
@@ -49,8 +51,22 @@ class RunNumber(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gen
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the value as text. Fails if it is invalid."""
         text = str(value)
-        if text not in {"last", "all"} and not (text.isdecimal() and int(text) > 0):
+        if text not in {"last", "all"} and not re.fullmatch(r"0{0,9}[1-9]\d{0,8}", text, re.ASCII):
             self.fail(f"{text!r} is not a number from 1, `last` or `all`", param, ctx)
+        return text
+
+
+class Release(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic only from click 8.4
+    """A release of vLLM: `0.8.5` or `v0.8.5`."""
+
+    name = "V"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the release without `v`. Raises InputError if it is no version."""
+        del param, ctx
+        text = str(value).lstrip("vV")
+        if value and not text[:1].isdigit():
+            raise InputError(message("--vllm-version {version}: not a version such as 0.8.5", version=value))
         return text
 
 
@@ -82,7 +98,7 @@ def in_language(function: F) -> F:
                         help="Language of texts (default: VLLM_DOCTOR_LANG, LC_ALL, LC_MESSAGES, LANG).")(function)
 
 
-_SHARED = (
+_ENGINE = (
     click.option("--rules", multiple=True, metavar="DIR", help="Directory with your own rules; repeatable."),
     click.option("--only", multiple=True, type=RuleId(), metavar="ID", help="Use only this rule; repeatable."),
     click.option("--ignore", multiple=True, type=RuleId(), metavar="ID", help="Skip this rule; repeatable."),
@@ -98,21 +114,23 @@ _SHARED = (
                  help="Output of nvidia-smi, rocm-smi, amd-smi, npu-smi, xpu-smi or hl-smi, saved to a file."),
     click.option("--model-config", default="", metavar="DIR",
                  help="Directory or config.json of the model, to compute the size of its KV cache."),
-    click.option("--vllm-version", default="", metavar="V", help="vLLM release, if the log does not show it."),
+    click.option("--vllm-version", type=Release(), default="", help="vLLM release, if the log does not show it."),
     click.option("--max-fixes", type=click.IntRange(min=1), default=5, show_default=True, metavar="N",
                  help="Maximum number of fixes for each cause."),
     click.option("--show-secrets", is_flag=True, help="Do not mask API keys and tokens."),
+    click.option("--settings", "settings_file", type=click.Path(), metavar="FILE",
+                 help="Settings file to read instead of the nearest pyproject.toml or vllm-doctor.toml."),
+    click.option("--isolated", is_flag=True, help="Read no settings file."),
+    in_language,
+)
+_DISPLAY = (
     click.option("--fail-on", type=click.Choice(FAIL_ON), default="error", show_default=True,
                  help="Lowest severity that gives exit status 1."),
     click.option("--color", type=click.Choice(("auto", "always", "never")), default="auto", show_default=True,
                  help="Color the text report."),
     click.option("--width", type=click.IntRange(min=40), metavar="N",
                  help="Width of the text report in columns (default: the terminal's, at most 120)."),
-    click.option("--settings", "settings_file", type=click.Path(), metavar="FILE",
-                 help="Settings file to read instead of the nearest pyproject.toml or vllm-doctor.toml."),
-    click.option("--isolated", is_flag=True, help="Read no settings file."),
     click.option("-v", "--verbose", is_flag=True, help="Show all findings with their evidence and links."),
-    in_language,
     click.option("-q", "--quiet", is_flag=True, help="Print nothing if there are no findings."),
 )
 _DIAGNOSE = (
@@ -135,17 +153,23 @@ _DIAGNOSE = (
 )
 
 
-def shared(function: F) -> F:
-    """Add the shared options; project settings replace options that were not typed."""
-    return _with(_SHARED, cast("F", _with_settings(function)))
+def of_engine(function: F) -> F:
+    """Add the options of the analysis; project settings replace options that were not typed."""
+    return add_options(_ENGINE, cast("F", _with_settings(function)))
+
+
+def of_engine_and_display(function: F) -> F:
+    """Add the options of the analysis, and those of a text report and the exit status."""
+    return add_options((*_ENGINE, *_DISPLAY), cast("F", _with_settings(function)))
 
 
 def of_diagnose(function: F) -> F:
     """Add the options that only `diagnose` has."""
-    return _with(_DIAGNOSE, function)
+    return add_options(_DIAGNOSE, function)
 
 
-def _with(options: tuple[Callable[[F], F], ...], function: F) -> F:
+def add_options(options: tuple[Callable[[F], F], ...], function: F) -> F:
+    """Add options in their order."""
     for option in reversed(options):
         function = option(function)
     return function

@@ -49,9 +49,9 @@ class Settings(NamedTuple):
     max_fixes: int | None = None
     format: str | None = None
 
-    def ignored(self, day: Callable[[], date] | None = None) -> tuple[str, ...]:
-        """Return the rule ids ignored on that day (default: today)."""
-        return tuple(item.id for item in self.ignore if not _expired(item, day or today))
+    def ignored(self) -> tuple[str, ...]:
+        """Return the rule ids that are ignored today."""
+        return tuple(item.id for item in self.ignore if not _has_expired(item))
 
     def describe(self) -> str:
         """Return what the file changes, in one sentence; "" if nothing. The user may not have written the file."""
@@ -62,10 +62,10 @@ class Settings(NamedTuple):
             ("fail-on", self.fail_on), ("max-fixes", self.max_fixes), ("format", self.format)) if value is not None]
         return f"Settings of {self.path} count: {'; '.join(changes)}." if changes else ""
 
-    def notes(self, day: Callable[[], date] | None = None) -> tuple[str, ...]:
+    def notes(self) -> tuple[str, ...]:
         """Return a sentence for each expired ignore."""
         return tuple(f"The ignore of {item.id} expired on {item.expires} and counts no more "
-                     f"({self.path}: {item.reason})." for item in self.ignore if _expired(item, day or today))
+                     f"({self.path}: {item.reason})." for item in self.ignore if _has_expired(item))
 
 
 def today() -> date:
@@ -75,14 +75,14 @@ def today() -> date:
     return moment.date()
 
 
-def _expired(item: Ignore, day: Callable[[], date]) -> bool:
-    return item.expires is not None and day() > item.expires
+def _has_expired(item: Ignore) -> bool:
+    return item.expires is not None and today() > item.expires
 
 
 def find(start: str | os.PathLike[str] = ".") -> Settings | None:
     """Return the settings that apply in a folder, or None. Raises InputError if the nearest file is invalid."""
     for place in places(start):
-        path = _as_path(place)
+        path = Path(place)
         settings = _from_project(path) if path.name == PROJECT else read(path)
         if settings is not None:
             return settings
@@ -91,16 +91,12 @@ def find(start: str | os.PathLike[str] = ".") -> Settings | None:
 
 def read(path: str | os.PathLike[str]) -> Settings:
     """Return the settings in a file. Raises InputError if it is invalid."""
-    file = _as_path(path)
+    file = Path(path)
     if file.name == PROJECT:
         return _from_project(file) or Settings(str(file))
     document = _parse(file)
     inner = document.get("tool", {}).get(TABLE) if isinstance(document.get("tool"), dict) else None
     return _settings(file, document if inner is None else inner)
-
-
-def _as_path(path: str | os.PathLike[str]) -> Path:
-    return Path(path)
 
 
 def _from_project(path: Path) -> Settings | None:

@@ -14,7 +14,7 @@ import click
 from vllm_doctor.cli.error_output import report_error
 from vllm_doctor.cli.exit_status import ExitStatus
 from vllm_doctor.cli.options import in_language
-from vllm_doctor.cli.streams import discard, fill_closed, words
+from vllm_doctor.cli.streams import discard, error_text, fill_closed
 from vllm_doctor.errors import DoctorError
 from vllm_doctor.language import language as language_of
 from vllm_doctor.language import typed_language, wanted_language
@@ -46,7 +46,7 @@ class _Group(click.Group):
         try:
             return super().invoke(ctx)
         except DoctorError as error:
-            report_error(error, ctx.find_root().obj)
+            report_error(error)
             ctx.exit(ExitStatus.USAGE)
         except click.ClickException as error:
             raise _masked(error) from None
@@ -96,5 +96,5 @@ def main(argv: list[str] | None = None) -> None:
         _in_language(typed_language(arguments) or wanted_language(os.environ))(argv, prog_name="vllm-doctor")
     except OSError as error:  # click lets what fails on a stream pass, but for a reader that has gone
         discard(1)
-        report_error(DoctorError(words(error)))
+        report_error(DoctorError(error_text(error)))
         sys.exit(ExitStatus.USAGE)

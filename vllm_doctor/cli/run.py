@@ -11,7 +11,7 @@ import click
 from vllm_doctor import pipe
 from vllm_doctor.cli.effective_options import check_ids, engine_options
 from vllm_doctor.cli.live_reporter import LiveReporter
-from vllm_doctor.cli.options import shared
+from vllm_doctor.cli.options import of_engine_and_display
 from vllm_doctor.command import parse
 
 
@@ -23,7 +23,7 @@ from vllm_doctor.command import parse
 @click.option("--output", metavar="FILE", help="Also write the last report to this file.")
 @click.option("--termination-log", metavar="FILE",
               help="Write the cause of a failure to this file, in a pod /dev/termination-log.")
-@shared
+@of_engine_and_display
 def command(argv: tuple[str, ...], format_: str, output: str | None, termination_log: str | None,
             **values: Any) -> None:
     """Run COMMAND, pass its output on and report on stderr when it fails.
@@ -34,8 +34,8 @@ def command(argv: tuple[str, ...], format_: str, output: str | None, termination
     check_ids(options)
     if not options.command:
         options = options._replace(command=_if_vllm(shlex.join(argv)))
-    voice = LiveReporter(options, format_, output, False, values, termination_log=termination_log)
-    sys.exit(pipe.run_command(list(argv), voice.follow, status_line=voice.status_line))
+    reporter = LiveReporter(options, format_, output, False, values, termination_log=termination_log)
+    sys.exit(pipe.run_command(list(argv), reporter.follow, status_line=reporter.status_line))
 
 
 def _if_vllm(text: str) -> str:

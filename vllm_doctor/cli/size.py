@@ -11,7 +11,7 @@ import click
 
 from vllm_doctor.catalog import flags, gpus
 from vllm_doctor.cli.exit_status import ExitStatus
-from vllm_doctor.cli.options import in_language
+from vllm_doctor.cli.options import Release, add_options, in_language
 from vllm_doctor.cli.terminal import columns
 from vllm_doctor.errors import InputError
 from vllm_doctor.language import language
@@ -51,7 +51,7 @@ class HumanInt(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
 
 def _vllm_flags(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the vLLM flags that decide the memory, under vLLM's names."""
-    options = [
+    options = (
         click.option("--tensor-parallel-size", "-tp", type=click.IntRange(1, 1024), metavar="N",
                      help="GPUs that share each layer."),
         click.option("--pipeline-parallel-size", "-pp", type=click.IntRange(1, 1024), metavar="N",
@@ -78,10 +78,8 @@ def _vllm_flags(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--enforce-eager", is_flag=True, help="Run without CUDA graphs."),
         click.option("--no-enable-prefix-caching", "no_prefix_caching", is_flag=True,
                      help="Run without prefix caching."),
-    ]
-    for option in reversed(options):
-        function = option(function)
-    return function
+    )
+    return add_options(options, function)
 
 
 @click.command("size", short_help="Plan the memory of a launch before it is tried.")
@@ -93,7 +91,7 @@ def _vllm_flags(function: Callable[..., Any]) -> Callable[..., Any]:
               help="Backend of the launch.")
 @click.option("--kv-cache-space", type=click.FloatRange(min=0, min_open=True), metavar="GIB",
               help="Value of VLLM_CPU_KVCACHE_SPACE, for the CPU backend.")
-@click.option("--vllm-version", default="", metavar="V",
+@click.option("--vllm-version", type=Release(), default="",
               help="vLLM release (default: that of the log, else the newest known).")
 @click.option("--requests", "requests_file", metavar="FILE",
               help="JSON Lines file of requests, with their lengths or their text.")
@@ -115,12 +113,12 @@ def command(model_dir: str | None, log: str | None, **values: Any) -> None:
     total = _total(values["gpu"])
     logged = None
     if log:  # if the log does not show its GPU, it is assumed to be the given one
-        logged = read_log(log, Options(vllm_version=values["vllm_version"].lstrip("vV"), gpu_memory_gib=total))
+        logged = read_log(log, Options(vllm_version=values["vllm_version"], gpu_memory_gib=total))
     model = read_model(model_dir) if model_dir else None
     requests = read_requests(values["requests_file"], values["tokenizer"]) if values["requests_file"] else None
     launch = _launch(values, logged)
     if requests is not None and values["max_model_len"] is None:
-        launch = _replace(launch, max_model_len=_within(requests, model))
+        launch = replace(launch, max_model_len=_within(requests, model))
     planned = plan(_target(values["gpu"], total, logged, model, launch), launch)
     alternatives = changes(planned)
 
@@ -129,10 +127,6 @@ def command(model_dir: str | None, log: str | None, **values: Any) -> None:
         else size_report.as_text(planned, alternatives, requests, columns(values["width"]), spoken)
     click.echo(text, nl=False)
     sys.exit(ExitStatus.FOUND if planned.verdict == "does-not-fit" else ExitStatus.OK)
-
-
-def _replace(launch: Launch, **fields: Any) -> Launch:
-    return replace(launch, **fields)
 
 
 def _within(requests: Requests, model: ModelConfig | None) -> int:

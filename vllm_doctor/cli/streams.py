@@ -40,7 +40,7 @@ def write(text: str) -> None:
         raise InputError(failed("standard output", error)) from error
 
 
-def words(error: OSError) -> str:
+def error_text(error: OSError) -> str:
     """Return what failed, in one line: a file by its name, else a standard stream."""
     return f"{error.filename}: {reason(error)}" if error.filename else f"cannot write: {reason(error)}"
 

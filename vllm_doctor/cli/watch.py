@@ -17,7 +17,7 @@ from vllm_doctor.cli.effective_options import check_ids, engine_options
 from vllm_doctor.cli.error_output import print_error_line, report_error
 from vllm_doctor.cli.exit_status import ExitStatus
 from vllm_doctor.cli.live_reporter import LiveReporter
-from vllm_doctor.cli.options import shared
+from vllm_doctor.cli.options import of_engine_and_display
 from vllm_doctor.errors import InputError
 from vllm_doctor.messages import message
 from vllm_doctor.reports.escape import one_line
@@ -53,7 +53,7 @@ class Moment(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generi
 @click.option("--stall-after", type=click.FloatRange(min=0), metavar="SECONDS",
               help="Seconds without output that count as a stall (default: 180 to 900 by phase; 0: never).")
 @click.option("--once", is_flag=True, help="Exit after the first certain cause, or when the server is ready.")
-@shared
+@of_engine_and_display
 def command(files: tuple[str, ...], since: datetime | None, format_: str, output: str | None, once: bool,
             **values: Any) -> None:
     """Pass standard input on unchanged and report on stderr when the cause of a failure is certain.
@@ -70,11 +70,11 @@ def command(files: tuple[str, ...], since: datetime | None, format_: str, output
     check_ids(options)
     if files:
         followed = [_followed(path, since) for path in dict.fromkeys(files)]
-        voices = [LiveReporter(options, format_, output, once, values, name=file.path, silent_bytes=first,
+        reporters = [LiveReporter(options, format_, output, once, values, name=file.path, silent_bytes=first,
                                bar_name=one_line(file.path) if len(followed) > 1 else "") for file, first in followed]
-        sys.exit(_follow([file for file, _ in followed], voices))
-    voice = LiveReporter(options, format_, output, once, values)
-    result = pipe.pump(voice.follow, once=once, status_line=voice.status_line)
+        sys.exit(_follow([file for file, _ in followed], reporters))
+    reporter = LiveReporter(options, format_, output, once, values)
+    result = pipe.pump(reporter.follow, once=once, status_line=reporter.status_line)
     if result.analyser_died:
         print_error_line("vllm-doctor: the analyser ended early; all bytes were passed on")
     sys.exit(result.status)
@@ -92,11 +92,11 @@ def _followed(path: str, since: datetime | None) -> tuple[pipe.FollowedFile, int
     return file, first
 
 
-def _follow(files: list[pipe.FollowedFile], voices: list[LiveReporter]) -> ExitStatus:
+def _follow(files: list[pipe.FollowedFile], reporters: list[LiveReporter]) -> ExitStatus:
     """Follow the files to their end; return the worst exit status."""
-    pipe.follow_files([pipe.Follower(file, voice.steps(file)) for file, voice in zip(files, voices, strict=True)],
-                      is_enough=lambda: any(voice.has_cause for voice in voices))
+    followers = [pipe.Follower(file, reporter.steps(file)) for file, reporter in zip(files, reporters, strict=True)]
+    pipe.follow_files(followers, is_enough=lambda: any(reporter.has_cause for reporter in reporters))
     problems = [file.problem for file in files if file.problem is not None]
     for problem in problems:
         report_error(problem)
-    return ExitStatus.USAGE if problems else max(voice.exit_status for voice in voices)
+    return ExitStatus.USAGE if problems else max(reporter.exit_status for reporter in reporters)

@@ -98,7 +98,7 @@ def _end(status: dict[str, Any], *, previous: bool) -> list[str]:
 
 
 def _behind(get_events: list[str], pod: str, end: list[str]) -> Sequence[str]:
-    """Return the lines to read behind a container's log: its end, and the pod's troubling events, if they can be read."""
+    """Return the lines to read behind a container's log: its end, and the pod's events if it may read them."""
     try:
         events = json_output([*get_events, f"--field-selector=involvedObject.name={pod}"]).get("items", [])
     except InputError:  # who may read logs may not always read events

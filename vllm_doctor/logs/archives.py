@@ -97,17 +97,17 @@ class MemberLog:
         if not self._opened:
             self._opened = True
             head = self._file.read(BLOCK)
-            self._file = Rejoined(head, self._file)
+            self._file = WithHead(head, self._file)
             if kind := kind_of(head):
                 self._file = Bounded(Unpacked(self._file, kind, self.name), self._budget)
                 head = self._file.read(BLOCK)
-                self._file = Rejoined(head, self._file)
+                self._file = WithHead(head, self._file)
             if is_zip(head) or is_tar(head):
                 raise InputError(message("{name}: an archive within an archive: unpack it", name=self.name))
         return self._file.read(size)
 
 
-class Rejoined:
+class WithHead:
     """A file whose first bytes were read already."""
 
     def __init__(self, head: bytes, rest: Readable) -> None:
@@ -207,7 +207,7 @@ class _Zipped:
             return b""
 
 
-def held(file: Readable, name: str) -> io.BytesIO:
+def read_into_memory(file: Readable, name: str) -> io.BytesIO:
     """Read an entire zip archive from a pipe into memory. Raises InputError if it is too large for that."""
     made = bytearray()
     while data := file.read(1 << 20):

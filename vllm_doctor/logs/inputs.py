@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import IO, Any, TypeGuard, cast
 
 from vllm_doctor.errors import InputError, failed
-from vllm_doctor.logs.archives import Archive, Rejoined, TarArchive, ZipArchive, held, is_zip
+from vllm_doctor.logs.archives import Archive, TarArchive, WithHead, ZipArchive, is_zip, read_into_memory
 from vllm_doctor.logs.compression import Readable, Unpacked, kind_of
 from vllm_doctor.logs.tar_members import BLOCK, is_tar
 from vllm_doctor.messages import message
@@ -125,11 +125,11 @@ def logs_in(file: IO[bytes], name: str) -> Logs:
         head, whole = _with_head(file, regular)
         packed = _size(file) if regular else 0
         if is_zip(head):
-            return Logs(ZipArchive(file if regular else held(whole, name), name, packed))
+            return Logs(ZipArchive(file if regular else read_into_memory(whole, name), name, packed))
         if kind := kind_of(head):
             unpacked = Unpacked(whole, kind, name)
             head = unpacked.read(BLOCK)
-            whole = Rejoined(head, unpacked)
+            whole = WithHead(head, unpacked)
         return Logs(TarArchive(whole, name, packed) if is_tar(head) else Log(whole, name))
     except OSError as error:
         raise InputError(failed(name, error)) from error
@@ -155,7 +155,7 @@ def _with_head(file: IO[bytes], regular: bool) -> tuple[bytes, Readable]:
     head = b""
     while len(head) < BLOCK and (data := file.read(BLOCK - len(head))):
         head += data
-    return head, Rejoined(head, file)
+    return head, WithHead(head, file)
 
 
 def _size(file: IO[bytes]) -> int:

@@ -18,7 +18,8 @@ _VLLM_LEVEL = r"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d"
 # its own prefix, srun pads a rank with spaces, journald a month in Japanese or Korean with one, Buildkite's page begins
 # a row with two spaces: those are checked separately.)
 BARE = lazy_pattern(
-    rf"{_VLLM_LEVEL}|{VLLM_PROCESS} (?! *\()|(?:INFO|ERROR|WARNING): {{2}}|[ \t](?! *\d+:(?: |$)|\d[月월] | \| \[\d{{4}}-)|$"
+    rf"{_VLLM_LEVEL}|{VLLM_PROCESS} (?! *\()|(?:INFO|ERROR|WARNING): {{2}}"
+    rf"|[ \t](?! *\d+:(?: |$)|\d[月월] | \| \[\d{{4}}-)|$"
 )
 
 # What stands before a prefix, or before the words of a start, that a message of another record quotes.

@@ -111,7 +111,8 @@ class LineReader:
     def is_idle(self) -> bool:
         """Return whether the next line is independent: no earlier line is held back, and it is no row of a terminal."""
         return (self._joiner.off and self._head is None and self._decoder is None and not self._pending
-                and not self._opened and not self._held and not self._frame_rest and not self._unwrapper.has_incomplete_messages)
+                and not self._opened and not self._held and not self._frame_rest
+                and not self._unwrapper.has_incomplete_messages)
 
     def skip(self, lines: int, size: int) -> None:
         """Count complete lines that are not read. Call it only while `is_idle`."""

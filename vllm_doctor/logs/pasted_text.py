@@ -170,8 +170,7 @@ def _width(rows: Sequence[str]) -> int:
     longest = max((len(row) for row in rows), default=0)
     if not _NARROWEST <= longest <= _WIDEST:
         return 0
-    near = sum(len(row) > longest * 0.8 for row in rows)
-    return longest if near >= 1 and len(rows) > 1 else 0
+    return longest if len(rows) > 1 else 0
 
 
 def _is_hard(rows: Sequence[str], width: int) -> bool:

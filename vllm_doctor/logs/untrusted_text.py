@@ -153,7 +153,6 @@ class UntrustedTable:
             end = len(text) if end < 0 else end
             return self._keep_or_hide(text[begin:end], record.keep), end, ""
         if record.text == "request":
-            rest = text[begin:]
             return "", begin, record.open
         if record.text == "quoted":
             shown, left = self._without_quoted(text[begin:])

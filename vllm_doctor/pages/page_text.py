@@ -26,7 +26,6 @@ _BLOCKS = frozenset((
     "article", "header", "footer", "hr", "dl", "dt", "dd", "figure", "main", "nav", "aside", "form", "details",
     "summary"))
 _HIDDEN = frozenset(("script", "style", "template", "noscript", "svg", "head", "nav"))
-_PLAIN_HTML = frozenset(("br", "hr", "img", "input", "meta", "link", "wbr", "col"))
 _RUN = lazy_pattern(r"[^\x00-\x7f]+(?: [^\x00-\x7f]+){0,8}")
 
 
@@ -165,7 +164,9 @@ class _HtmlText(HTMLParser):
         """Begin a line at a block, code at `pre`."""
         del attrs
         if tag in _HIDDEN:
-            self._hidden += tag not in _PLAIN_HTML
+            self._hidden += 1
+        elif tag == "body":
+            self._hidden = 0  # `</head>` may be left out
         if tag == "pre":
             self._end_line()
             self._code += 1

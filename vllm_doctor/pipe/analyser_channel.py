@@ -48,14 +48,9 @@ class Reader:
         self._mid_line = [False, False]  # the stream's last byte given out was no line end
         self._gap: list[Gap | None] = [None, None]  # met, but its end not yet
         self._cut = [False, False]  # that gap ends inside a line
-        self._spare = b""  # what read(size) has not given out yet
         self._source = self._pieces()
         self._hurried = False
         self.missed = 0  # bytes in all gaps so far
-
-    def fileno(self) -> int:
-        """Return the descriptor for select. It carries frames, so read through this object only."""
-        return self._fd
 
     def __iter__(self) -> Iterator[bytes | Gap]:
         return self._source
@@ -64,24 +59,9 @@ class Reader:
         """Stop reading here and leave out the rest: the report must come now."""
         self._hurried = True
 
-    def read(self, size: int = -1) -> bytes:
-        """Return the next 1 to `size` bytes (all the rest if negative) without gaps; b"" at the end."""
-        if size < 0:
-            rest = b"".join(piece for piece in self._source if isinstance(piece, bytes))
-            rest, self._spare = self._spare + rest, b""
-            return rest
-        while not self._spare:
-            piece = next(self._source, None)
-            if piece is None:
-                return b""
-            if isinstance(piece, bytes):
-                self._spare = piece
-        taken, self._spare = self._spare[:size], self._spare[size:]
-        return taken
-
     def wait(self, seconds: float) -> bool:
         """Return whether data arrives within `seconds`. Call it between pieces, to report while the log is silent."""
-        return self._hurried or bool(self._spare) or bool(select.select([self._fd], [], [], seconds)[0])
+        return self._hurried or bool(select.select([self._fd], [], [], seconds)[0])
 
     def _pieces(self) -> Iterator[bytes | Gap]:
         buffer = b""

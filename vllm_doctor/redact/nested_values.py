@@ -20,15 +20,15 @@ def redact_value(value: Any, mask: Callable[[str], str] = redact) -> Any:
         return mask(value)
     if isinstance(value, dict):
         named = _announces(value.get("name"), "") and "value" in value
-        return {
-            (mask(key) if isinstance(key, str) else key): (
-                _mask_all(item) if _announces(key, item) or (named and key == "value") else redact_value(item, mask)
-            )
-            for key, item in value.items()
-        }
+        made = {}
+        for key, item in value.items():
+            is_secret = _announces(key, item) or (named and key == "value")
+            inner = _mask_all(item, mask) if is_secret else redact_value(item, mask)
+            made[mask(key) if isinstance(key, str) else key] = inner
+        return made
     if isinstance(value, (list, tuple)):
         items = [
-            _mask_all(item) if index and _is_flag(value[index - 1], item) else redact_value(item, mask)
+            _mask_all(item, mask) if index and _is_flag(value[index - 1], item) else redact_value(item, mask)
             for index, item in enumerate(value)
         ]
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
@@ -49,11 +49,12 @@ def _is_flag(before: object, item: object) -> bool:
     return is_flag and isinstance(item, str) and not item.startswith("-")
 
 
-def _mask_all(value: Any) -> Any:
+def _mask_all(value: Any, mask: Callable[[str], str]) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, dict):
-        return {key: _mask_all(item) for key, item in value.items()}
+        return {(mask(key) if isinstance(key, str) else key): _mask_all(item, mask) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(_mask_all(item) for item in value)
+        items = [_mask_all(item, mask) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     return value if isinstance(value, str) and len(value) <= 120 and compiled(HARMLESS).fullmatch(value) else MASK

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from vllm_doctor.redact.line_breaks import over_line_ends, unwrapped
 from vllm_doctor.redact.named_values import HARMLESS, named_spans
 from vllm_doctor.redact.plain_text import PlainText
-from vllm_doctor.redact.private_keys import KEY_BEGIN, KEY_END, key_spans
+from vllm_doctor.redact.private_keys import key_spans
 from vllm_doctor.redact.program_options import option_spans
 from vllm_doctor.redact.secret_names import CUES
 from vllm_doctor.redact.sentences import prose_spans
@@ -23,7 +23,7 @@ from vllm_doctor.redact.token_shapes import token_spans
 from vllm_doctor.redact.url_secrets import url_spans
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable
 
 _SENTENCE = 600  # characters
 _MOST_VALUES = 256  # remembered; memory does not grow with the log
@@ -206,18 +206,6 @@ def _until_stable(text: str, spans_of: Callable[[str], list[Span]], mask: str = 
 def redact(text: str) -> str:
     """Replace every secret in `text` with `***`; applying it twice changes nothing more."""
     return _until_stable(text, _spans)
-
-
-def redact_lines(lines: Iterable[str]) -> Iterator[str]:
-    """Redact line by line as `redact` does, and follow private keys that span lines from BEGIN to END."""
-    left = 0  # lines
-    for line in lines:
-        if left and not re.search(KEY_END, line):
-            left -= 1
-            yield MASK + line[len(line.rstrip("\r\n")) :] if line.strip() else line
-            continue
-        left = 200 if re.search(KEY_BEGIN, line) and not re.search(KEY_END, line) else 0
-        yield redact(line)
 
 
 def secrets_in(text: str) -> tuple[str, ...]:

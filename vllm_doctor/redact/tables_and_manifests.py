@@ -42,11 +42,6 @@ class Blocks:
         self._indent = -1  # of `data:`, -1 outside
         self._is_secret = False
 
-    @property
-    def is_open(self) -> bool:
-        """Return whether the next line may hold a secret that this one announced."""
-        return bool(self._separator) or self._indent >= 0
-
     def line(self, line: str) -> list[tuple[int, int]]:
         """Return where the secrets in the next line are."""
         if len(line) > _LONGEST:

@@ -54,7 +54,7 @@ def report_page(name: str, data: bytes, options: Options, most_bytes: int) -> tu
 
 
 def _ended() -> InputError:
-    return InputError(message("the analysis took more than {seconds:.0f} s, or too much memory, and was ended. The "
+    return InputError(message("the analysis failed, or took more than {seconds:.0f} s or too much memory. The "
                               "command has no such limits: vllm-doctor diagnose FILE", seconds=SECONDS))
 
 
@@ -63,10 +63,10 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     asked = json.loads(sys.stdin.buffer.readline())
-    told: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value
+    given: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value
                             for name, value in asked["options"].items()}
     try:
-        answer = {"page": _page(asked["name"], Options(**told), asked["most"])}
+        answer = {"page": _page(asked["name"], Options(**given), asked["most"])}
     except DoctorError as error:
         answer = {"problem": one_line(say(error.args[0], language(asked["options"]["language"]).gettext))}
     json.dump(answer, sys.stdout)
@@ -74,8 +74,16 @@ def main() -> None:
 
 def _page(name: str, options: Options, most: int) -> str:
     logs = logs_in(sys.stdin.buffer, name)
-    reports = [_report(log, options, most * _TIMES_UNPACKED) for log in logs]
-    reports = [report.with_caveats(*logs.notes) for report in reports]
+    reports: list[Report] = []
+    problems: list[InputError] = []
+    for log in logs:
+        try:
+            reports.append(_report(log, options, most * _TIMES_UNPACKED))
+        except InputError as error:  # noqa: PERF203 - one log per iteration
+            problems.append(error)
+    if problems and not reports:
+        raise problems[0]
+    reports = [report.with_caveats(*logs.notes, *map(str, problems)) for report in reports]
     page: str = to_html.render(reports[0], back="./") if len(reports) == 1 else to_html.render_many(reports, back="./")
     return finish(page, "html", reports)
 

@@ -197,7 +197,7 @@ class Unwrapper:
         if found.last and not texts:
             return number, found.rest
         room = MAX_PARTIAL - size
-        if 0 < room < len(found.rest) or room == 0 < len(found.rest):
+        if 0 <= room < len(found.rest):
             self.cut += 1
         texts.append(found.rest[: max(room, 0)])
         size = min(size + len(found.rest), MAX_PARTIAL + 1)
