@@ -10,6 +10,7 @@ import jsonschema
 import pytest
 
 from vllm_doctor.cli.root import cli
+from vllm_doctor.comparison.changes import _is_equal
 
 LOGS = Path(__file__).parent.parent.parent / "fixtures" / "logs"
 GOOD = LOGS / "healthy" / "tiny-start-stop.log"
@@ -121,3 +122,11 @@ def test_the_json_report_follows_the_schema(arguments):
     result = click.testing.CliRunner().invoke(
         cli, ["diagnose", str(LOGS / "mem-utilization-0.01.log"), "--format", "json", *arguments])
     jsonschema.Draft202012Validator(schema).validate(json.loads(result.output))
+
+
+@pytest.mark.parametrize(("left", "right", "is_equal"), [
+    ("/t/Chat.jinja", "/t/chat.jinja", False), ("org/model", "/org/model", False), ("/models/m/", "/models/m", True), (True, "true", True),
+    (8192, 8192.0, True), (None, "None", False),
+])
+def test_values_are_equal(left, right, is_equal):
+    assert _is_equal(left, right) is is_equal

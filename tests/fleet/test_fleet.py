@@ -20,7 +20,7 @@ from vllm_doctor.cli.root import cli
 from vllm_doctor.errors import InputError
 from vllm_doctor.fleet import engines
 from vllm_doctor.fleet.labels import compile_label, labels_of
-from vllm_doctor.fleet.rows import shown_url
+from vllm_doctor.fleet.rows import source_of
 from vllm_doctor.fleet.sources import is_log_name
 from vllm_doctor.fleet.tables import start_rows
 from vllm_doctor.options import Options
@@ -180,7 +180,7 @@ def test_a_touched_log_is_read_alone_and_its_rows_are_replaced(logs, tmp_path):
 
 def test_a_second_run_masks_no_path_again(logs, tmp_path, monkeypatch):
     masked = []
-    monkeypatch.setattr("vllm_doctor.fleet.read_fleet.shown_url", lambda url: masked.append(url) or shown_url(url))
+    monkeypatch.setattr("vllm_doctor.fleet.read_fleet.source_of", lambda url: masked.append(url) or source_of(url))
     secret = logs / "token=hf_abcdefghijklmnopqrstuvwxyzABCDEFGH" / "f.log"
     secret.parent.mkdir()
     secret.write_text(NO_CACHE)
@@ -395,3 +395,65 @@ def test_an_interrupted_run_keeps_what_it_has_read(logs, tmp_path):
         fleet.fleet([str(logs)], out=tmp_path, engine=interrupted)
     assert [row["url"].rpartition("/")[2] for row in start_rows(tmp_path)] == ["a.log", "d.log", "e.log", "e.log"]
     assert last_line(logs, "--out", tmp_path) == "5 logs (2 new), 6 starts, 4 failed, 2 causes, 0 unreadable"
+
+
+def test_a_group_is_an_error_if_any_of_its_starts_failed(tmp_path):
+    for name, text in {"a": HEALTHY, "b": BANNER}.items():
+        refused = 'ERROR 11-24 00:10:50 [serving.py:1] "auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set\n'
+        (tmp_path / f"{name}.log").write_text(text + refused)
+    one, other = (fleet.fleet([str(tmp_path / f"{name}.log") for name in names]) for names in ("ab", "ba"))
+    assert [group.severity for group in one.groups] == [group.severity for group in other.groups]
+
+
+def test_files_whose_names_differ_in_a_secret_alone_are_two(tmp_path):
+    for name in ("a.log", "b.log"):
+        path = tmp_path / "token=correcthorse1" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(NO_CACHE)
+    out = tmp_path / "out"
+    assert "2 logs (2 new)" in run(tmp_path, "--out", out).output
+    assert "2 logs (0 new)" in run(tmp_path / "token=correcthorse1", "--out", out).output
+    assert "correcthorse" not in (out / "starts.jsonl").read_text()
+
+
+def test_a_file_that_is_named_in_two_ways_is_read_once(logs, monkeypatch):
+    monkeypatch.chdir(logs.parent)
+    assert fleet.fleet(["logs", "./logs", str(logs)]).logs == 5
+
+
+def test_a_table_without_a_column_is_refused(tmp_path):
+    (tmp_path / "starts.jsonl").write_text('{"source": "a.log"}\n')
+    result = run("merge", tmp_path)
+    assert result.exit_code == 2
+
+
+def test_a_file_that_could_not_be_read_is_read_again(tmp_path):
+    log, out = tmp_path / "a.log", tmp_path / "out"
+    log.symlink_to(tmp_path / "later.log")
+    assert "1 unreadable" in run(log, "--out", out).output
+    (tmp_path / "later.log").write_text(NO_CACHE)
+    assert "0 unreadable" in run(log, "--out", out).output
+
+
+@pytest.mark.parametrize(("path", "host"), [
+    ("logs/vllm-server-0.8.5.log", None), ("logs/server-2025-01-02.log", None), ("gpu-80gb/x.log", None), ("node3/a.log", "node3"),
+    ("logs/gpu-12.log", "gpu-12"), ("ip-10-0-0-7.log", "ip-10-0-0-7"),
+])
+def test_a_release_a_date_and_a_size_are_no_host(path, host):
+    assert labels_of(path)["host"] == host
+
+
+def test_no_file_is_lost_when_a_process_dies_while_others_are_submitted(tmp_path, monkeypatch):
+    files = [tmp_path / f"{number:03}.log" for number in range(40)]
+    for file in files:
+        file.write_text(NO_CACHE)
+    submitted = engines.ProcessPoolExecutor.submit
+    broken = iter([False] * 5 + [True])
+
+    def submit(self, *arguments):
+        if next(broken, False):
+            raise engines.BrokenProcessPool
+        return submitted(self, *arguments)
+
+    monkeypatch.setattr(engines.ProcessPoolExecutor, "submit", submit)
+    assert fleet.fleet(list(map(str, files)), engine=engines.local(2)).logs == 40

@@ -102,3 +102,17 @@ def test_a_hostile_text_is_bounded() -> None:
 def test_a_table_in_lower_case_is_read() -> None:
     card, = cards_in("device,vram total memory (b),vram total used memory (b)\ncard0,68719476736,1073741824\n")
     assert (card.total_gib, card.used_gib) == (64.0, 1.0)
+
+
+def test_rows_without_an_index_are_cards_of_their_own() -> None:
+    cards = cards_in("memory.used [MiB], memory.total [MiB]\n39000 MiB, 40960 MiB\n100 MiB, 40960 MiB\n")
+    assert [(card.number, round((card.used_gib or 0) * 1024)) for card in cards] == [(0, 39000), (1, 100)]
+
+
+def test_a_listing_printed_twice_shows_the_later_state() -> None:
+    listing = "GPU 00000000:01:00.0\n    FB Memory Usage\n        Total                             : 40960 MiB\n        Used                              : {} MiB\n"
+    assert [(card.number, round((card.used_gib or 0) * 1024)) for card in cards_in(listing.format(39000) + "\n" + listing.format(10))] == [(0, 10)]
+
+
+def test_lines_end_at_line_feeds_alone() -> None:
+    assert {number + 1 for number in line_numbers(TABLE)} == line_numbers("prose \u2028 goes \u2028 on\n" + TABLE)

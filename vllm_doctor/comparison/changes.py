@@ -108,10 +108,11 @@ def _settings(bad: RunAnalysis, good: RunAnalysis, named: Named) -> Iterator[_Di
 
 def _variables(good: Mapping[str, str | None], bad: Mapping[str, str | None]) -> Iterator[_Difference]:
     for name in dict.fromkeys([*bad, *good]):
-        left, right = good.get(name, NOT_SET), bad.get(name, NOT_SET)
-        if left != right:
-            yield _Difference(_Kind.SETTING, name, name, _shown(name, left, NOT_SHOWN), _shown(name, right, NOT_SHOWN),
-                              bad.get(name))
+        if (name in good) == (name in bad) and good.get(name) == bad.get(name):
+            continue
+        left, right = (_shown(name, variables.get(name), NOT_SHOWN if name in variables else NOT_SET)
+                       for variables in (good, bad))
+        yield _Difference(_Kind.SETTING, name, name, left, right, bad.get(name))
 
 
 def _programs(bad: RunAnalysis, good: RunAnalysis) -> Iterator[_Difference]:
@@ -187,8 +188,6 @@ def _shown(keyword: str, value: Any, missing: str) -> str:
     """Return a value for display; what a name like `api_key` holds is masked."""
     if value is None:
         return missing
-    if value in {NOT_SET, NOT_SHOWN} if isinstance(value, str) else False:
-        return NOT_SET if value == NOT_SET else NOT_SHOWN
     plain = str(value.as_dict()) if isinstance(value, Repr) else texts.value_text(_plain(value))
     text = str(redact_value({keyword: plain})[keyword])
     return (text or "set") if len(text) <= _LONGEST else text[:_LONGEST - 1] + "…"
@@ -206,7 +205,9 @@ def _is_equal(left: Any, right: Any, tolerance: float = 0.0) -> bool:
         return abs(numbers[0] - numbers[1]) <= tolerance * max(abs(numbers[0]), abs(numbers[1]))
     if left is None or right is None:
         return left is right
-    return str(left).strip("/").lower() == str(right).strip("/").lower()
+    if isinstance(left, bool) or isinstance(right, bool):
+        return str(left).lower() == str(right).lower()
+    return str(left).rstrip("/") == str(right).rstrip("/")
 
 
 def _cleaner(*redactors: Redactor | None) -> Callable[[str], str]:

@@ -33,7 +33,7 @@ _DIED = "the process that read it died (out of memory?)"
 
 def local(jobs: int | None = None) -> Engine:
     """Return the engine that reads with `jobs` processes of this machine, by default one for each CPU."""
-    workers = jobs or len(os.sched_getaffinity(0))
+    workers = jobs or _cpus()
 
     def run(files: Sequence[LogFile], reading: Reading) -> Iterator[LogRows]:
         if len(files) <= _FEW:
@@ -51,21 +51,29 @@ def local(jobs: int | None = None) -> Engine:
     return run
 
 
+def _cpus() -> int:
+    """Return how many CPUs this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def _pool(batches: Iterator[Sequence[LogFile]], reading: Reading, workers: int, *, are_local: bool,
           ) -> Generator[LogRows, None, list[LogFile] | None]:
     """Yield the rows of the batches; return None, or the files that were being read when a process died."""
     with _processes(workers, are_local=are_local) as pool:
         waiting: deque[tuple[Sequence[LogFile], Future[list[LogRows]]]] = deque()
+        taken: Sequence[LogFile] = ()  # a batch that is not submitted yet
         try:
             while True:
                 for batch in islice(batches, workers * _WAITING - len(waiting)):
+                    taken = batch
                     waiting.append((batch, pool.submit(_read_batch, batch, reading)))
+                    taken = ()
                 if not waiting:
                     return None
                 yield from waiting[0][1].result()
                 waiting.popleft()
         except BrokenProcessPool:
-            return [file for batch, _ in waiting for file in batch]
+            return [file for batch in (*(batch for batch, _ in waiting), taken) for file in batch]
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 

@@ -13,7 +13,7 @@ from vllm_doctor.fleet.engines import Engine, local
 from vllm_doctor.fleet.labels import compile_label
 from vllm_doctor.fleet.model import LogRows, StartRow
 from vllm_doctor.fleet.reread_hash import rules_hash
-from vllm_doctor.fleet.rows import Reading, shown_url
+from vllm_doctor.fleet.rows import Reading, source_of
 from vllm_doctor.fleet.sources import find
 from vllm_doctor.fleet.summary import Summary, baseline_causes
 from vllm_doctor.fleet.tables import STARTS, Key, TableWriter, merged, start_rows, stored
@@ -51,7 +51,7 @@ def fleet(targets: Sequence[str], options: Options | None = None, *, out: Path |
     files, unchanged = {}, set()
     for file in find(targets):
         is_stored = old.get(file.url) == Key.of_file(file.url, file, reading.state)
-        name = file.url if is_stored else shown_url(file.url)  # masking is most of the work of a run without new logs
+        name = file.url if is_stored else source_of(file.url)  # masking is most of the work of a run without new logs
         if shard is None or shard.contains(name):
             files[name] = file
             if is_stored or old.get(name) == Key.of_file(name, file, reading.state):

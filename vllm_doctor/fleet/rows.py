@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
@@ -23,6 +24,7 @@ from vllm_doctor.text.times import seconds_between
 _CHUNK = 1 << 18
 _TAIL = 1 << 16  # bytes at the end of a log in which its last time is looked for
 _LONGEST = 600  # characters of a text
+_CATCH_ALL = 0.5  # a rule names the cause with at most this confidence only for want of a better one
 _TIME = re.compile(rb"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL) ((?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d) \[?[\w./-]+:\d+\]")
 NO_ERROR = "no-error-in-log"
 """The group of failed starts whose log shows no error."""
@@ -129,16 +131,11 @@ def _start(file: LogFile, report: Report, run: Run, end: str, *, state: str,
 def _group(report: Report) -> str | None:
     """Return what a start is counted under: its rule, or the signature of a failure that no precise rule explains."""
     failure, cause = report.failure, report.cause
-    if cause is not None and not (failure is not None and failure.exception and _is_catch_all(report, cause.id)):
+    if cause is not None and not (failure is not None and failure.exception and cause.confidence <= _CATCH_ALL):
         return cause.id
     if failure is not None and failure.counts:
         return failure.signature
     return NO_ERROR if report.status == "failed" else None
-
-
-def _is_catch_all(report: Report, rule_id: str) -> bool:
-    """Return whether a rule names the cause only for want of a better one, by the confidence in its finding."""
-    return any(finding.id == rule_id and finding.confidence <= 0.5 for finding in report.findings)
 
 
 def _title(report: Report) -> str | None:
@@ -153,7 +150,7 @@ def _findings(file: LogFile, report: Report, run: int) -> list[FindingRow]:
         confidence=finding.confidence, role=finding.role, phase=finding.phase,
         line=finding.evidence[0].line if finding.evidence else None,
         evidence=finding.evidence[0].text if finding.evidence else None, first_fix=_first(finding.fixes),
-        source=file.url) for finding in report.findings]
+        source=source_of(file.url)) for finding in report.findings]
 
 
 def _problem(file: LogFile, url: str, problem: str, state: str, pattern: re.Pattern[str] | None) -> StartRow:
@@ -164,7 +161,7 @@ def _problem(file: LogFile, url: str, problem: str, state: str, pattern: re.Patt
 def _row(file: LogFile, url: str, state: str, pattern: re.Pattern[str] | None, **values: Any) -> StartRow:
     labels = labels_of(url, pattern)
     row: dict[str, Any] = dict.fromkeys(StartRow.__annotations__)
-    row.update(url=url, **labels, source=file.url, size=file.size, version=file.version, rules_hash=state)
+    row.update(url=url, **labels, source=source_of(file.url), size=file.size, version=file.version, rules_hash=state)
     row.update(values)
     return cast("StartRow", row)
 
@@ -177,9 +174,13 @@ def _clean(row: Any, mask: Callable[[str], str]) -> Any:
     return {**redact_value(dict(row), lambda text: _short(safe_text(mask(_encodable(text))))), **kept}
 
 
-def shown_url(url: str) -> str:
-    """Return a URL as it stands in the tables: without secrets, and safe to print."""
-    return _short(safe_text(redact(_encodable(url))))
+def source_of(url: str) -> str:
+    """Return what identifies a file in the tables: its URL without secrets and safe to print.
+
+    Where that changes the URL, a hash keeps files apart whose names differ in a secret alone.
+    """
+    shown = _short(safe_text(redact(_encodable(url))))
+    return shown if shown == url else f"{shown} ({zlib.crc32(_encodable(url).encode()):08x})"
 
 
 def _encodable(text: str) -> str:

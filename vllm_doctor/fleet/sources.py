@@ -22,7 +22,6 @@ _NO_LOGS = (  # in a folder; a file that is named is always read
     ".json", ".lock", ".md", ".npy", ".npz", ".onnx", ".parquet", ".pdf", ".pkl", ".png", ".pt", ".pth", ".py", ".pyc",
     ".rst", ".safetensors", ".sh", ".so", ".sqlite", ".svg", ".toml", ".whl", ".xml", ".yaml", ".yml",
 )
-_DOCKER = "-json.log"
 _TABLES = ("starts.jsonl", "findings.jsonl")
 _VERSIONS = ("ETag", "etag", "md5", "md5Hash", "LastModified", "last_modified", "mtime", "updated", "created")
 
@@ -35,8 +34,8 @@ def find(targets: Sequence[str]) -> list[LogFile]:
     found: dict[str, LogFile] = {}
     for target in targets:
         for file in _remote(target) if is_remote(target) else _local(target):
-            found.setdefault(file.url, file)
-    return [found[url] for url in sorted(found)]
+            found.setdefault(file.url if is_remote(target) else os.path.realpath(file.url), file)
+    return sorted(found.values(), key=lambda file: file.url)
 
 
 def is_remote(url: str) -> bool:
@@ -96,7 +95,7 @@ def is_log_name(name: str) -> bool:
     lower = name.lower()
     if lower.startswith(".") or lower in _TABLES:
         return False
-    return lower.endswith(_DOCKER) or not lower.endswith(_NO_LOGS)
+    return not lower.endswith(_NO_LOGS)
 
 
 def _status(path: str) -> LogFile:

@@ -49,6 +49,7 @@ class Group:
         """Count a start."""
         self.starts += 1
         self.logs += is_new_log
+        self.severity = min(self.severity, row["severity"] or "error", key=RANK.__getitem__)
         self.first_fix = self.first_fix or row["first_fix"]
         self.has_other_titles = self.has_other_titles or (row["title"] or row["message"] or self.id) != self.title
         for counter, value in ((self.hosts, row["host"]), (self.services, row["service"]),
@@ -77,6 +78,11 @@ class HostShare:
     expected: float
 
 
+def _log(row: StartRow) -> tuple[str, str]:
+    """Return what identifies a log: its file, and in an archive its member."""
+    return row["source"], row["url"]
+
+
 class Summary:
     """The counts over all rows, which are added in the order of their logs."""
 
@@ -96,14 +102,14 @@ class Summary:
         self.release_failed: Counter[str] = Counter()
         self.seconds: dict[str, list[float]] = {}  # to serve, by release
         self.hours: dict[str, Counter[str]] = {}  # failures by cause, by the hour of their log
-        self._last_url = ""
-        self._logs_of_group: dict[str, str] = {}
+        self._last_log = ("", "")
+        self._logs_of_group: dict[str, tuple[str, str]] = {}
 
     def add(self, rows: Iterable[StartRow], *, is_new: bool) -> None:
         """Count the rows of one file."""
         for row in rows:
-            if row["url"] != self._last_url:
-                self._last_url = row["url"]
+            if _log(row) != self._last_log:
+                self._last_log = _log(row)
                 self.logs += 1
                 self.new += is_new
             if row["problem"] is not None:
@@ -133,10 +139,10 @@ class Summary:
             found = Group(group, row["title"] or row["message"] or group, row["severity"] or "error",
                           is_explained=row["cause"] == group)
             self.by_id[group] = found
-        found.add(row, is_new_log=self._logs_of_group.get(group) != row["url"])
-        self._logs_of_group[group] = row["url"]
+        found.add(row, is_new_log=self._logs_of_group.get(group) != _log(row))
+        self._logs_of_group[group] = _log(row)
         if row["last_time"] and found.severity == "error":
-            self.hours.setdefault(row["last_time"].replace("T", " ")[:-6], Counter())[group] += 1
+            self.hours.setdefault(row["last_time"].replace("T", " ").partition(":")[0], Counter())[group] += 1
 
     @property
     def groups(self) -> list[Group]:

@@ -20,12 +20,12 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from vllm_doctor.errors import InputError, reason
 from vllm_doctor.fleet.model import FindingRow, LogFile, LogRows, StartRow
-from vllm_doctor.fleet.sources import is_remote
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # in typing from Python 3.11 on
 
 STARTS, FINDINGS = "starts", "findings"
+_COLUMNS = {STARTS: StartRow.__annotations__.keys(), FINDINGS: FindingRow.__annotations__.keys()}
 
 
 class Key(NamedTuple):
@@ -44,7 +44,7 @@ class Key(NamedTuple):
     @classmethod
     def of_row(cls, row: StartRow) -> Key:
         """Return the key of the file that a row was read from."""
-        is_retried = row["problem"] is not None and is_remote(row["url"])  # a network may work again
+        is_retried = row["problem"] is not None  # a network, a permission or a process may work again
         return cls(row["source"], row["size"], None if is_retried else row["version"], row["rules_hash"])
 
 
@@ -100,11 +100,12 @@ def _grouped(rows: Iterable[Any]) -> Iterator[tuple[str, list[Any]]]:
 
 def table_rows(path: Path) -> Iterator[Any]:
     """Yield the rows of a table; nothing if there is none. Raises InputError."""
+    columns = _COLUMNS[path.stem]
     try:
         with path.open(encoding="utf-8") as file:
             for number, line in enumerate(file, 1):
                 row = json.loads(line)
-                if not isinstance(row, dict) or "source" not in row:
+                if not isinstance(row, dict) or not columns <= row.keys():
                     raise InputError(f"{path}:{number}: not a row of this table")
                 yield row
     except FileNotFoundError:

@@ -52,25 +52,26 @@ def _rows(text: str, begin: int) -> Iterator[tuple[int, str]]:
 
 def _csv(text: str) -> Iterator[Card]:
     asked: list[str] = []
-    begin = 0
+    begin = row = 0  # `row` numbers the cards of a table without their index
     columns: list[tuple[str, str]] = []
     for line in text.split("\n"):
         at, begin = begin, begin + len(line) + 1
         query = _QUERY.search(line)
         if query:
             asked = query["fields"].strip(",").split(",")
-            columns = [(_FIELDS.get(name.lower(), ""), "M") for name in asked]
+            columns, row = [(_FIELDS.get(name.lower(), ""), "M") for name in asked], 0
             continue
         is_single = len(columns) == 1 and _NUMBER.fullmatch(line.strip()) is not None
         if len(line) > _LONGEST or ("," not in line and not is_single):
             columns = columns if not line.strip() or line.startswith(("$", "#", "```")) else []
             continue
         cells = [cell.strip() for cell in line.split(",")]
-        if _HEADING.search(line) and not _NUMBER.fullmatch(cells[0] + "x"):
-            columns = [_column(cell) for cell in cells]
+        if _HEADING.search(line):
+            columns, row = [_column(cell) for cell in cells], 0
             continue
-        card = _card(cells, columns, at) if columns and len(cells) == len(columns) else None
+        card = _card(cells, columns, row, at) if columns and len(cells) == len(columns) else None
         if card is not None:
+            row += 1
             yield card
 
 
@@ -81,9 +82,9 @@ def _column(heading: str) -> tuple[str, str]:
     return _FIELDS.get(re.sub(r" ?\[[^\]]{0,12}\]$", "", name), ""), unit
 
 
-def _card(cells: Sequence[str], columns: Sequence[tuple[str, str]], at: int) -> Card | None:
+def _card(cells: Sequence[str], columns: Sequence[tuple[str, str]], row: int, at: int) -> Card | None:
     sizes: dict[str, float | None] = {}
-    index, name, driver = 0, "", ""
+    index, name, driver = row, "", ""
     for cell, (kind, unit) in zip(cells, columns, strict=True):
         text = cell.strip('"')
         if kind == "index":
@@ -97,7 +98,7 @@ def _card(cells: Sequence[str], columns: Sequence[tuple[str, str]], at: int) -> 
             sizes[kind] = gib(match[1], match[2] or unit)
     if not sizes:
         return None
-    tool = "nvidia-smi" if columns and any(kind in {"driver", "free"} for kind, _ in columns) else "csv"
+    tool = "nvidia-smi" if any(kind in {"driver", "free"} for kind, _ in columns) else "csv"
     return Card(tool, index, sizes.get("total"), sizes.get("used"), sizes.get("free"), name, driver, at)
 
 

@@ -63,6 +63,7 @@ class _Draft:
 def cards(text: str) -> Iterator[Card]:
     """Yield the cards in listings; `line` is the offset of the last memory figure."""
     drafts: dict[tuple[str, int], _Draft] = {}
+    buses: dict[str, int] = {}  # a card's place on the bus -> its number
     current: _Draft | None = None
     driver, section = "", ""
 
@@ -84,7 +85,7 @@ def cards(text: str) -> Iterator[Card]:
         elif match["amd"]:
             current = draft("amd-smi", int(match["amd"]))
         elif match["bus"]:
-            current, section = draft("nvidia-smi", sum(tool == "nvidia-smi" for tool, _ in drafts)), ""
+            current, section = draft("nvidia-smi", buses.setdefault(match["bus"], len(buses))), ""
         elif match["section"]:
             section = match["section"]
         elif match["xpu"] or match["xpu_row"]:

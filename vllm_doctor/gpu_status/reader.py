@@ -48,4 +48,4 @@ def line_numbers(text: str) -> frozenset[int]:
     """Return the numbers of the lines that belong to tables of GPU tools, which no server printed."""
     if not _may_show_cards(text[:_MOST]):
         return frozenset()
-    return frozenset(number for number, line in enumerate(text.splitlines(), 1) if tables.is_row(line))
+    return frozenset(number for number, line in enumerate(text.split("\n"), 1) if tables.is_row(line))
