@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import sys
+import zipfile
 from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any
 
 import anyio
 import pytest
+from model_configs import CONFIGS
 
 pytestmark = pytest.mark.skipif(find_spec("mcp") is None, reason="the MCP SDK is not installed")
 
@@ -125,3 +128,22 @@ def test_explain(tmp_path: Path) -> None:
     [(failed, answer)] = called(tmp_path, ("explain", {"name": "--max-num-seqs"}))
     assert not failed
     assert answer.startswith("# --max-num-seqs")
+
+
+def test_sizes_that_are_none_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(CONFIGS["qwen2.5-7b"]))
+    wrong: list[dict[str, Any]] = [{"tensor_parallel_size": 0}, {"tensor_parallel_size": -1}, {"max_model_len": -5}]
+    for failed, answer in called(tmp_path, *(("size", {"model_folder": ".", "gpu": "24GiB", **values}) for values in wrong)):
+        assert failed
+        assert "are numbers from 1" in answer
+
+
+def test_what_was_not_read_is_a_caveat(tmp_path: Path) -> None:
+    (tmp_path / "cut.log.gz").write_bytes(gzip.compress((START + NO_CACHE).encode())[:-8])
+    with zipfile.ZipFile(tmp_path / "many.zip", "w") as archive:
+        for number in range(17):
+            archive.writestr(f"{number:02}.log", START + NO_CACHE)
+    (_, cut), (_, many) = called(tmp_path, ("diagnose", {"path": "cut.log.gz"}), ("diagnose", {"path": "many.zip"}))
+    assert json.loads(cut)["caveats"] == ["The archive is cut or damaged: the report is on what could be read of it."]
+    assert [report["caveats"] for report in json.loads(many)["reports"]] == [
+        ["The archive holds more than 16 files; those behind were not read."]] * 16

@@ -77,3 +77,13 @@ def test_a_built_in_rule_is_tested_as_it_is_used() -> None:
     rule = Path(__file__).resolve().parents[2] / "rules" / "args" / "flag-value-invalid.yaml"
     tests = sum(line.startswith("  - name: ") for line in rule.read_text(encoding="utf-8").splitlines())
     assert run("rules", "test", str(rule)) == (0, f"{tests} passed, 0 failed\n")
+
+
+def test_a_draft_matches_quoted_names_with_blanks_and_others_of_their_kind(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text("ValueError: Can't frobnicate the tensor 'my widget' of 7 bolts, which don't have \"any thread\" at all\n", encoding="utf-8")
+    assert run("rules", "new", "a", "--from", str(log), "--line", "1", "--into", str(tmp_path))[0] == 0
+    rule = tmp_path / "a.yaml"
+    assert run("rules", "test", str(rule)) == (0, "2 passed, 0 failed\n")
+    log.write_text("ValueError: Can't frobnicate the tensor 'layers.0' of 12 bolts, which don't have \"a head\" at all\n", encoding="utf-8")
+    assert "rule a ·" in run("diagnose", str(log), "--rules", str(tmp_path))[1]

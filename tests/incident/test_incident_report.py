@@ -113,3 +113,10 @@ def test_the_formats_show_the_incident(together):
         "--width", "200", **logs)
     assert "- One incident, 2 logs: the cause is in node1.log.\n" in together("--format", "markdown", **logs)
     assert "<li>One incident, 2 logs: the cause is in node1.log.</li>" in together("--format", "html", **logs)
+
+
+def test_a_log_without_times_does_not_decide_by_its_place(together):
+    fault = "(Worker_TP0 pid=1) ERROR 11-24 {time} [core.py:708] FrobError: {which} is out of order\n"
+    early, late = fault.format(time="00:10:40", which="bolt"), fault.format(time="00:10:50", which="widget")
+    for order in ({"router": "proxy is ready\n", "late": late, "early": early}, {"late": late, "early": early, "router": "proxy is ready\n"}):
+        assert together(**order)["incident"]["cause"]["log"] == "early.log"

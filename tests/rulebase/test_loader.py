@@ -139,3 +139,17 @@ def test_a_broken_expression_of_a_rule_is_told_with_its_file(tmp_path: Path) -> 
     broken.write_text(re.sub(r"(?m)^      pattern: .*$", "      pattern: '(?P<port>a)(?P<port>b)'", broken.read_text(encoding="utf-8"), count=1), encoding="utf-8")
     with pytest.raises(RuleError, match=r"port-in-use\.yaml:1:1: `pattern` of `.+`: redefinition of group name 'port'"):
         compile_rules(rules)
+
+
+def test_two_rules_of_a_user_with_one_id_are_refused(own: Path) -> None:
+    rule = next(own.rglob("*.yaml"))
+    (own / "more").mkdir()
+    (own / "more" / rule.name).write_text(rule.read_text(encoding="utf-8"), encoding="utf-8")
+    with pytest.raises(RuleError, match=r"the id `.*` is also in"):
+        loader.load([own])
+
+
+def test_a_rule_file_with_another_ending_is_refused(own: Path) -> None:
+    (own / "rule.yml").write_text("id: a\n", encoding="utf-8")
+    with pytest.raises(RuleError, match=r"rule\.yml: the name of a rule file ends in \.yaml"):
+        loader.load([own])

@@ -191,3 +191,14 @@ def test_fields_of_other_names() -> None:
     assert (gpt2.layers, gpt2.require("hidden_size"), gpt2.require("num_attention_heads")) == (24, 1024, 16)
     assert read_fields({"model_type": "gemma2"}).number("head_dim") == 256
     assert read_fields({"model_type": "gemma2", "head_dim": None}).number("head_dim") is None
+
+
+@pytest.mark.parametrize(("rope", "extra", "release", "expected"), [
+    ({"type": "longrope"}, {"original_max_position_embeddings": 4096}, (0, 32, 0), (4096, 32768)),
+    ({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}, {}, (0, 29, 0), (131072, 131072)),
+    ({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}, {}, (0, 30, 0), (32768, 32768)),
+    ({"type": "dynamic", "factor": 2.0}, {}, (0, 20, 2), (65536, 65536)),
+])
+def test_the_default_length_and_the_longest_that_a_release_accepts(
+        rope: Any, extra: dict[str, Any], release: tuple[int, int, int], expected: tuple[int, int]) -> None:
+    assert model_of({**CONFIGS["qwen2.5-7b"], "rope_scaling": rope, **extra}).lengths(release) == expected

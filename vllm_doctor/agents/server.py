@@ -17,9 +17,11 @@ from vllm_doctor.catalog import flags, gpus
 from vllm_doctor.diagnosis.engine import diagnose, diagnose_log
 from vllm_doctor.errors import DoctorError, InputError
 from vllm_doctor.logs.inputs import logs_in
+from vllm_doctor.messages import message
 from vllm_doctor.options import Options
 from vllm_doctor.reports import to_agent
 from vllm_doctor.reports.escape import inert_json, one_line
+from vllm_doctor.reports.model import Report
 from vllm_doctor.reports.output import finish
 from vllm_doctor.sizing import size_report
 from vllm_doctor.sizing.changes import changes
@@ -82,19 +84,21 @@ class Tools:
         release = parse_release(vllm_version or flags.resolve(None))
         launch = Launch(version=release, tensor_parallel_size=tensor_parallel_size,
                         max_model_len=max_model_len, gpu_memory_utilization=gpu_memory_utilization)
-        target = LaunchTarget(device_gib=total, model=model, measured=None, derived_length=model.max_model_len,
-                              gpu_name=gpu, free_gib=None)
+        target = LaunchTarget(device_gib=total, model=model, measured=None, gpu_name=gpu, free_gib=None)
         planned = plan(target, launch)
         return size_report.as_json(planned, changes(planned))
 
-    def _read(self, path: str, options: Options) -> list[Any]:
-        reports = []
+    def _read(self, path: str, options: Options) -> list[Report]:
+        reports: list[Report] = []
         with self._files.opened(path) as file:
-            for log in logs_in(file, os.path.basename(path)):
-                reports.append(diagnose_log(log, options))
+            logs, more = logs_in(file, os.path.basename(path)), ""
+            for log in logs:
                 if len(reports) == _MAX_LOGS:
+                    more = message("The archive holds more than {count} files; those behind were not read.",
+                                   count=_MAX_LOGS)
                     break
-        return reports
+                reports.append(diagnose_log(log, options))
+            return [report.with_caveats(*logs.notes, *([more] if more else [])) for report in reports]
 
 
 def serve(roots: Sequence[str]) -> None:

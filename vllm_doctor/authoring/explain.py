@@ -14,6 +14,7 @@ from vllm_doctor.errors import InputError
 from vllm_doctor.language import ENGLISH, Language
 from vllm_doctor.messages import N_, Translate, joined, message
 from vllm_doctor.phases import ORDER
+from vllm_doctor.rulebase.lint import names_in
 from vllm_doctor.rulebase.loader import load
 from vllm_doctor.rulebase.model import FixRule, Rule, RuleBase
 from vllm_doctor.templating.renderer import split_paragraphs, translated
@@ -45,11 +46,11 @@ def page(name: str, version: str = "", folders: Iterable[str] = (), language: La
     base = load(folders)
     if name in base.rules:
         return rule_page(base.rules[name], base, language=language)
-    flag = flags.lookup(name) if name.startswith("-") or name not in base.names else None
-    if flag is not None and not (name in base.names and not name.startswith("-")):
-        return flag_page(flag, version, base, language=language)
     if name in base.names:
         return fact_page(name, base, language=language)
+    flag = flags.lookup(name)
+    if flag is not None:
+        return flag_page(flag, version, base, language=language)
     known = [*base.rules, *base.names, *flags.flags_of(flags.releases()[-1])]
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     if near:
@@ -246,7 +247,7 @@ def fact_page(name: str, base: RuleBase, link: Link = "`{}`".format, language: L
     if lines:
         parts += [_("Read from lines with:"), "\n".join(lines)]
     users = sorted(rule.id for rule in base.rules.values()
-                   if any(name in text for text in (*rule.explanations, rule.background)))
+                   if any(name in names_in(text) for text in (*rule.explanations, rule.background)))
     if users:
         parts.append(_("Rules that mention it: {rules}.", rules=joined(", ", map(link, users))))
     return "\n\n".join(parts) + "\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from vllm_doctor.redact import redact
 from vllm_doctor.text.terminal_safe import safe_text
 
 _NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?![\w])")
-_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|/[\w./-]+")
+_QUOTED = re.compile(r"(?<!\w)'[^']*'(?!\w)|\"[^\"]*\"|/[\w./-]+")
 _ANCHOR_WORDS = re.compile(r"[A-Za-z][A-Za-z ,'-]{5,}[A-Za-z]")
 
 _TEMPLATE = """\
@@ -87,7 +87,7 @@ def draft(rule_id: str, samples: Sequence[Sample], near_misses: Sequence[str], p
     if phase and phase not in PHASES:
         raise InputError(f"`{phase}` is no phase: {', '.join(PHASES)}")
     texts = _shared_texts([sample.message for sample in samples])
-    words = [found for text in texts for found in _ANCHOR_WORDS.findall(text)]
+    words = [found for text in texts for literal, _ in _pieces(text) for found in _ANCHOR_WORDS.findall(literal)]
     anchor = max(words or [texts[0][:40]], key=len).strip()
     pattern = _GAP.join(_pattern(text) for text in texts)
     tests = [_test("the line it was made from" if number == 1 else f"another line of the group ({number})", sample.line,
@@ -139,14 +139,20 @@ def sample_of(log: str, line: int | None) -> Sample:
 
 def _pattern(message: str) -> str:
     """Return an expression for the message: numbers and quoted names become character classes."""
-    expression, at = "", 0
+    return "".join(re.escape(literal) + expression for literal, expression in _pieces(message)).replace(r"\ ", " ")
+
+
+def _pieces(message: str) -> Iterator[tuple[str, str]]:
+    """Yield the parts of a message: a text that stays, and the expression for the number or name behind it."""
+    at = 0
     for match in sorted([*_NUMBER.finditer(message), *_QUOTED.finditer(message)], key=lambda m: m.start()):
         if match.start() < at:
             continue
-        expression += re.escape(message[at:match.start()])
-        expression += r"[\d.,]+" if _NUMBER.fullmatch(match[0]) else r"\S+"
+        mark = match[0][0]
+        quoted = f"{mark}[^{mark}]*{mark}" if mark in "'\"" else r"\S+"
+        yield message[at:match.start()], r"[\d.,]+" if _NUMBER.fullmatch(match[0]) else quoted
         at = match.end()
-    return (expression + re.escape(message[at:])).replace(r"\ ", " ")
+    yield message[at:], ""
 
 
 def _quoted(text: str) -> str:

@@ -118,7 +118,7 @@ def command(model_dir: str | None, log: str | None, **values: Any) -> None:
     requests = read_requests(values["requests_file"], values["tokenizer"]) if values["requests_file"] else None
     launch = _launch(values, logged)
     if requests is not None and values["max_model_len"] is None:
-        launch = replace(launch, max_model_len=_within(requests, model))
+        launch = replace(launch, max_model_len=_within(requests, model, launch))
     planned = plan(_target(values["gpu"], total, logged, model, launch), launch)
     alternatives = changes(planned)
 
@@ -129,9 +129,9 @@ def command(model_dir: str | None, log: str | None, **values: Any) -> None:
     sys.exit(ExitStatus.FOUND if planned.verdict == "does-not-fit" else ExitStatus.OK)
 
 
-def _within(requests: Requests, model: ModelConfig | None) -> int:
-    """Return the length that the requests need, at most the model's own."""
-    return min(requests.needed, model.max_model_len) if model is not None else requests.needed
+def _within(requests: Requests, model: ModelConfig | None, launch: Launch) -> int:
+    """Return the length that the requests need, at most the longest of the model."""
+    return min(requests.needed, model.lengths(launch.version)[1]) if model is not None else requests.needed
 
 
 def _launch(values: dict[str, Any], logged: LoggedLaunch | None) -> Launch:
@@ -186,6 +186,6 @@ def _target(gpu: str | None, total: float | None, logged: LoggedLaunch | None, m
         raise InputError(message("the GPU is unknown: pass --gpu 24GiB, or a name such as h100-80gb"))
     return LaunchTarget(
         device_gib=total, model=model, measured=logged.measured if logged is not None else None,
-        derived_length=model.max_model_len if model is not None else logged.derived_length if logged is not None else 0,
+        derived_length=logged.derived_length if logged is not None else 0,
         gpu_name=gpu or (logged.gpu_name if logged is not None else ""),
         free_gib=logged.free_gib if logged is not None and not gpu else None)

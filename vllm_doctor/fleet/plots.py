@@ -8,7 +8,7 @@ from statistics import median
 from typing import NamedTuple
 
 from vllm_doctor.fleet.summary import Summary
-from vllm_doctor.messages import N_
+from vllm_doctor.messages import N_, message
 
 _WIDTH, _HEIGHT = 1000, 240  # the picture's units
 _COLORS = 6  # causes with a colour of their own
@@ -84,7 +84,8 @@ def failures(failed: Mapping[str, int], starts: Mapping[str, int]) -> tuple[Bar,
     ranked = sorted((name for name in failed if failed[name]), key=lambda name: (-failed[name], name))[:_MOST_BARS]
     highest = max((failed[name] for name in ranked), default=1)
     return tuple(Bar(name, round(failed[name] / highest * _WIDTH, 2),
-                     f"{failed[name]} of {starts[name]} starts failed") for name in ranked)
+                     message("{failed} of {starts} starts failed", failed=failed[name], starts=starts[name]))
+                 for name in ranked)
 
 
 def start_seconds(summary: Summary) -> tuple[Bar, ...]:
@@ -92,8 +93,8 @@ def start_seconds(summary: Summary) -> tuple[Bar, ...]:
     medians = {release: median(values) for release, values in summary.seconds.items()}
     longest = max(medians.values(), default=0.0) or 1.0
     return tuple(Bar(release, round(medians[release] / longest * _WIDTH, 2),
-                     f"median {medians[release]:.0f} s, {min(values):.0f} to {max(values):.0f} s, "
-                     f"{len(values)} starts")
+                     message("median {median:.0f} s, {least:.0f} to {most:.0f} s, {count} starts",
+                             median=medians[release], least=min(values), most=max(values), count=len(values)))
                  for release, values in sorted(summary.seconds.items(), key=lambda item: _numbers(item[0])))
 
 

@@ -52,12 +52,14 @@ def html(summary: Summary, language: Language = ENGLISH) -> str:
     style = (_FOLDER / "summary.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii")
     groups = summary.groups[:_MOST_ROWS]
+    hosts, releases, start_ups = say((plots.failures(summary.host_failed, summary.host_starts),
+                                      plots.failures(summary.release_failed, summary.release_starts),
+                                      plots.start_seconds(summary)), language.gettext)
     page = _environment("html", language).get_template("summary.html").render(
         _names(summary, language), groups=groups, left=len(summary.groups) - len(groups), style=Markup(style),  # noqa: S704 - our own file
         policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
-        version=__version__, over_time=plots.causes_over_time(summary), hosts=plots.failures(
-            summary.host_failed, summary.host_starts), releases=plots.failures(
-            summary.release_failed, summary.release_starts), start_ups=plots.start_seconds(summary))
+        version=__version__, over_time=plots.causes_over_time(summary), hosts=hosts,
+        releases=releases, start_ups=start_ups)
     return escape.inert_markup(_redacted(page, "html"))
 
 

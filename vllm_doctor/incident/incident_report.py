@@ -41,7 +41,7 @@ class _Kind(IntEnum):
 
 
 class _Log(NamedTuple):
-    """One log of the incident; `at` is the time of its failure in seconds on the first log's clock, if known."""
+    """One log of the incident; `at` is the time of its failure in seconds on the reference's clock, if known."""
 
     place: int
     report: Report
@@ -53,7 +53,7 @@ class _Log(NamedTuple):
 def report_on_incident(read: Sequence[tuple[Diagnosis, Report]]) -> Report:
     """Return the report on the log that has the cause, with the others as its consequences."""
     runs = [diagnosis.reading.analysis().run for diagnosis, _ in read]
-    reference = runs[0].clock
+    reference = _reference(runs)
     logs = [_Log(place, report, run, _kind(report), _time(run.clock, reference))
             for place, ((_, report), run) in enumerate(zip(read, runs, strict=True))]
     failed = sorted((log for log in logs if log.kind is not _Kind.NOTHING), key=_rank)
@@ -63,6 +63,11 @@ def report_on_incident(read: Sequence[tuple[Diagnosis, Report]]) -> Report:
         consequences=tuple(map(_named, failed[1:])), silent_ranks=silent_ranks([(log.report, log.run) for log in logs]),
         notes=tuple(_notes(first, failed, logs)))
     return first.report._replace(incident=incident)
+
+
+def _reference(runs: Sequence[Run]) -> StartClock:
+    """Return the clock that the others are compared with: that of the first log that prints times."""
+    return next((run.clock for run in runs if run.clock.first), runs[0].clock)
 
 
 def _rank(log: _Log) -> tuple[int, bool, float, int]:
@@ -124,8 +129,9 @@ def _notes(first: _Log, failed: Sequence[_Log], logs: Sequence[_Log]) -> list[st
     if first.kind is _Kind.LOST:
         notes.append(message("These logs show only that processes lost each other: look for the log of another node "
                              "or rank."))
+    reference = _reference([log.run for log in logs])
     for log in logs:
-        offset = _offset(log.run.clock, logs[0].run.clock)
+        offset = _offset(log.run.clock, reference)
         if offset:
             notes.append(message("The clock of {log} is about {seconds:.0f} s ahead.", log=log.report.source.path,
                                  seconds=offset) if offset > 0 else message(

@@ -60,6 +60,7 @@ def _document(report: Report, length: int) -> dict[str, Any]:
         "cause": None if cause is None else _cause(cause, length, report.language),
         "fixes": [_fix(fix, length) for fix in report.fixes[:_MAX_FIXES]],
         "also": [finding.id for finding in texts.reported(report) if finding is not cause][:8],
+        "caveats": [_short(caveat, length) for caveat in report.caveats],
         "next": _next(report),
         "quoted": {
             "log": _short(report.source.path, length),
@@ -108,6 +109,8 @@ def _next(report: Report) -> str:
         return texts.advice(report) or _("Ask for the whole log, from the command to the end.")
     if report.status == "unknown":
         return _("Ask for the log of the vLLM server itself.")
+    if report.status in {"starting", "stalled"}:
+        return _("Ask for the whole log, from the command to the end.")
     return _("Nothing has to be changed.")
 
 

@@ -18,8 +18,13 @@ def builtin_folder() -> Path:
 
 
 def rule_files(folder: Path) -> list[Path]:
-    """Return the rule files of a folder and its subfolders, in order. Raises RuleError if it cannot be read."""
+    """Return the rule files of a folder and its subfolders, in order.
+
+    Raises RuleError if it cannot be read, and for a file whose name ends in .yml.
+    """
     try:
+        for path in files_below(folder, ".yml"):
+            raise RuleError(f"{path}: the name of a rule file ends in .yaml")
         return files_below(folder, ".yaml")
     except OSError as error:
         raise RuleError(f"{error.filename}: {reason(error)}") from error

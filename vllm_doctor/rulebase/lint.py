@@ -144,11 +144,11 @@ def _cases(rule: Rule, base: RuleBase) -> Complaints:
             if getattr(case, part) and not case.when:
                 patterns.update(case.patterns or own)
     with suppress(ExpressionError):  # told by _expressions
-        if any(case.explain for case in rule.cases) != ("case" in _names_in(rule.explain)):
+        if any(case.explain for case in rule.cases) != ("case" in names_in(rule.explain)):
             yield "the explanation of a case is shown where `explain` has {{ case }}", "explain:"
 
 
-def _names_in(text: str) -> set[str]:
+def names_in(text: str) -> set[str]:
     """Return the names that a text uses. Raises ExpressionError if it is not a template."""
     trees = chain.from_iterable(map(read_text, renderer.split_paragraphs(text)))
     return {name for tree in trees for name in used_names(tree)}
@@ -235,7 +235,7 @@ def _expressions(rule: Rule, base: RuleBase) -> Complaints:
         for name in sorted(expression.names - allowed):
             yield f"`{source}`: unknown name `{name}`{did_you_mean(name, list(allowed))}", source
     for text in _texts(rule):
-        yield from _words(text, {*names, "case"} if text is rule.explain else names)
+        yield from _unknown_names(text, {*names, "case"} if text is rule.explain else names)
 
 
 def _computed(fix: FixRule) -> tuple[Any, ...]:
@@ -285,9 +285,9 @@ def _trees(rule: Rule) -> Iterator[Tree]:
                 yield from read_text(paragraph)
 
 
-def _words(text: str, names: set[str]) -> Complaints:
+def _unknown_names(text: str, names: set[str]) -> Complaints:
     try:
-        for name in sorted(_names_in(text) - names):
+        for name in sorted(names_in(text) - names):
             yield f"the text uses the unknown name `{name}`{did_you_mean(name, list(names))}", name
     except ExpressionError as error:
         yield f"not a template: {error}", text[:30]

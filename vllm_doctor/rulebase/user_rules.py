@@ -20,7 +20,11 @@ def read_rule(path: Path) -> Rule:
 
 def with_user_rules(base: RuleBase, folder: Path) -> RuleBase:
     """Return the rule base with the rules of a user's folder. Raises RuleError with file:line:column."""
-    own = {rule.id: rule for rule in map(read_rule, rule_files(folder))}
+    own: dict[str, Rule] = {}
+    for rule in map(read_rule, rule_files(folder)):
+        if rule.id in own:
+            raise RuleError(f"{rule.path}:1:1: the id `{rule.id}` is also in {own[rule.id].path}")
+        own[rule.id] = rule
     joined = base.with_rules(own)
     for rule in own.values():
         for problem in check_usable(rule, joined):

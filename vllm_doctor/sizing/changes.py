@@ -160,7 +160,8 @@ def _more_gpus(current: Plan) -> Iterator[Change]:
         launch = replace(current.launch, tensor_parallel_size=ranks)
         after = _plan_if_it_fits(current, launch) if divides_heads else None
         if after is not None:
-            yield Change({"--tensor-parallel-size": str(ranks)}, (message("{count} GPUs", count=ranks),), after)
+            count = ranks * current.launch.pipeline_parallel_size
+            yield Change({"--tensor-parallel-size": str(ranks)}, (message("{count} GPUs", count=count),), after)
             return
         ranks *= 2
 

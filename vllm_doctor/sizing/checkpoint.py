@@ -55,7 +55,7 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
     files = sorted(path for path in folder.glob("*.safetensors") if path.is_file())
     # As vLLM does: a consolidated file (Mistral's own format) repeats what the others hold.
     split = [path for path in files if not path.name.startswith("consolidated")]
-    files = split or files
+    files = _indexed(folder, split or files)
     if files:
         return _safetensors(folder, files)
     index = folder / "model.safetensors.index.json"
@@ -69,6 +69,13 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
             source = message("the size of {count} {pattern} file(s)", count=len(matches), pattern=pattern)
             return Checkpoint(size, (), source, len(matches))
     return None
+
+
+def _indexed(folder: Path, files: list[Path]) -> list[Path]:
+    """Return the files that the index names, as vLLM loads them (filter_duplicate_safetensors_files); else all."""
+    weight_map = _index(folder / "model.safetensors.index.json").get("weight_map")
+    named = set(map(str, weight_map.values())) if isinstance(weight_map, dict) else set()
+    return [path for path in files if path.name in named] or files
 
 
 def _safetensors(folder: Path, files: list[Path]) -> Checkpoint:
@@ -124,11 +131,18 @@ def _header(path: Path) -> dict[str, Any]:
     return header
 
 
-def _index_total(path: Path) -> int | None:
+def _index(path: Path) -> dict[str, Any]:
+    """Return the index of a checkpoint; empty if there is none."""
     try:
-        total = json.loads(read_bytes(path, _MAX_HEADER_BYTES).decode())["metadata"]["total_size"]
-    except (InputError, ValueError, KeyError, TypeError, RecursionError):
-        return None
+        found = json.loads(read_bytes(path, _MAX_HEADER_BYTES).decode())
+    except (InputError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _index_total(path: Path) -> int | None:
+    metadata = _index(path).get("metadata")
+    total = metadata.get("total_size") if isinstance(metadata, dict) else None
     return int(total) if isinstance(total, (int, float)) and total > 0 else None
 
 

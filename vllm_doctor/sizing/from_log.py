@@ -76,7 +76,7 @@ def logged_launch(report: Report) -> LoggedLaunch:
         tensor_parallel_size=_whole(facts, "tensor_parallel_size") or 1,
         pipeline_parallel_size=_whole(facts, "pipeline_parallel_size") or 1)
     names = ("tensor_parallel_size", "pipeline_parallel_size", "max_model_len", "max_num_seqs",
-             "max_num_batched_tokens", "block_size")
+             "max_num_batched_tokens", "block_size", "kv_cache_memory_bytes")
     launch: dict[str, Any] = {name: value for name in names if (value := _whole(facts, name)) is not None}
     if share is not None:
         launch["gpu_memory_utilization"] = share

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from vllm_doctor.catalog.release_numbers import ReleaseNumbers
 from vllm_doctor.errors import InputError
 from vllm_doctor.messages import message
 from vllm_doctor.sizing.checkpoint import Checkpoint, read_checkpoint
@@ -27,6 +28,7 @@ _LENGTH_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_le
                 "max_target_positions", "max_sequence_length", "max_seq_length", "seq_len")
 # RoPE types whose maximum length is already scaled (config/model.py, 0.32); the others multiply it by their factor.
 _SCALED_ALREADY = ("su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_llama_scaling")
+_YARN_AS_CONFIGURED = (0, 30, 0)  # since then the factor of YaRN does not count
 _ENCODERS = ("vision_config", "audio_config", "visual", "vision_tower", "encoder_config")
 
 
@@ -42,7 +44,11 @@ class Experts:
 
 
 class ModelConfig(NamedTuple):
-    """The sizes of a model. `kv_cache_dtype` is the one that --kv-cache-dtype auto means for this checkpoint."""
+    """The sizes of a model. `kv_cache_dtype` is the one that --kv-cache-dtype auto means for this checkpoint.
+
+    `max_model_len` is the default, `longest_model_len` the most that vLLM accepts; a model with YaRN has one length
+    for both before 0.30, `yarn_model_len` (0: no YaRN). `lengths` chooses by release.
+    """
 
     name: str
     model_type: str
@@ -62,7 +68,15 @@ class ModelConfig(NamedTuple):
     tied_embeddings: bool
     multimodal: bool
     max_model_len: int
+    longest_model_len: int
+    yarn_model_len: int
     checkpoint: Checkpoint | None
+
+    def lengths(self, release: ReleaseNumbers) -> tuple[int, int]:
+        """Return the default max_model_len and the longest that a release accepts (config/model.py)."""
+        if self.yarn_model_len and release < _YARN_AS_CONFIGURED:
+            return self.yarn_model_len, self.yarn_model_len
+        return self.max_model_len, self.longest_model_len
 
     @property
     def has_states(self) -> bool:
@@ -120,6 +134,7 @@ def model_of(
     if not document.get("model_type") and not heads and fields.number("num_hidden_layers", "n_layer") is None:
         raise InputError(message("{name}: its config.json does not describe a language model", name=name))
     layers = layers_of(fields)
+    lengths = _lengths(fields, tokenizer)
     attention = next((layer for layer in layers if hasattr(layer, "head_size")), None)
     return ModelConfig(
         name=name,
@@ -140,7 +155,9 @@ def model_of(
         experts=_experts(fields),
         tied_embeddings=bool(document.get("tie_word_embeddings", fields.get("tie_word_embeddings"))),
         multimodal=any(document.get(key) is not None for key in _ENCODERS),
-        max_model_len=_max_model_len(fields, tokenizer),
+        max_model_len=min(lengths.original or lengths.derived, lengths.derived),
+        longest_model_len=lengths.derived,
+        yarn_model_len=lengths.yarn,
         checkpoint=checkpoint,
     )
 
@@ -218,8 +235,16 @@ def _experts(fields: Fields) -> Experts:
                    max(0, fields.layers - dense) // every, shared)
 
 
-def _max_model_len(fields: Fields, tokenizer: Mapping[str, Any] | None) -> int:
-    """Return the default max_model_len (_get_and_verify_max_len, 0.32); 2048 if config.json does not say."""
+class _Lengths(NamedTuple):
+    """The length derived from config.json, LongRoPE's original one, and YaRN's before 0.30; 0: the model has none."""
+
+    derived: int
+    original: int = 0
+    yarn: int = 0
+
+
+def _lengths(fields: Fields, tokenizer: Mapping[str, Any] | None) -> _Lengths:
+    """Return the context lengths (_get_and_verify_max_len, 0.32); 2048 if config.json does not say."""
     lengths = [length for key in _LENGTH_KEYS if (length := fields.number(key))]
     if (command_r := fields.number("model_max_length")) is not None:
         lengths = [command_r]
@@ -229,17 +254,19 @@ def _max_model_len(fields: Fields, tokenizer: Mapping[str, Any] | None) -> int:
     derived = float(min(lengths, default=2048))
     parameters = fields.get("rope_parameters", "rope_scaling")
     if not isinstance(parameters, Mapping) or "gemma3" in fields.model_type:
-        return int(derived)
+        return _Lengths(int(derived))
     kinds = [parameters]
     if not ({"rope_type", "type"} & set(parameters)):
         kinds = [one for one in parameters.values() if isinstance(one, Mapping)]
-    factor = 1.0
+    factor, original, yarn = 1.0, 0, 0
     for one in kinds:
         kind = one.get("rope_type") or one.get("type") or "default"
+        given, before = one.get("factor"), one.get("original_max_position_embeddings")
+        is_scaled = isinstance(given, (int, float)) and 0 < given < 1 << 20
         if kind == "longrope":
-            original = fields.number("original_max_position_embeddings")
-            return original or int(derived)
-        given = one.get("factor")
-        if kind not in _SCALED_ALREADY and isinstance(given, (int, float)) and 0 < given < 1 << 20:
-            factor = float(given)
-    return int(derived * factor)
+            original = fields.number("original_max_position_embeddings") or 0
+        elif kind == "yarn" and is_scaled and isinstance(before, int):
+            yarn = int(before * float(given or 1))
+        elif kind not in _SCALED_ALREADY and is_scaled:
+            factor = float(given or 1)
+    return _Lengths(int(derived * factor), original, yarn)

@@ -61,6 +61,12 @@ class LaunchTarget:
     gpu_name: str = ""
     free_gib: float | None = None
 
+    def lengths(self, launch: Launch) -> tuple[int, int]:
+        """Return the default max_model_len and the longest that vLLM accepts; 0 if not known."""
+        if self.model is not None:
+            return self.model.lengths(launch.version)
+        return self.derived_length, self.derived_length
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -136,7 +142,7 @@ class Plan:
     def longest(self, *, cautious: bool = False) -> int:
         """Return the longest max_model_len that fits, at most the model's own; 0 when none does."""
         available = self._bytes(self.kv_gib.low if cautious else self.kv_gib.expected)
-        return self.layout.longest(available, max(self.length, self.target.derived_length))
+        return self.layout.longest(available, max(self.length, self.target.lengths(self.launch)[1]))
 
     def tokens(self, end: str = "expected") -> int:
         """Return the tokens of the KV cache as vLLM prints them; `end` is low, expected or high."""
@@ -159,8 +165,7 @@ class Plan:
 
 def plan(target: LaunchTarget, launch: Launch) -> Plan:
     """Plan a launch. Raises InputError if vLLM would refuse it or if its KV cache is not supported here."""
-    derived = target.derived_length or (target.model.max_model_len if target.model else 0)
-    length = launch.max_model_len or derived
+    length = launch.max_model_len or target.lengths(launch)[0]
     if not length:
         raise InputError(message("the context length is unknown: pass --max-model-len"))
     _check(target, launch)
@@ -177,13 +182,16 @@ def plan(target: LaunchTarget, launch: Launch) -> Plan:
 def _check(target: LaunchTarget, launch: Launch) -> None:
     """Raise InputError for a launch that vLLM refuses regardless of the memory."""
     model, ranks = target.model, launch.tensor_parallel_size
-    if model is not None and model.attention_heads and model.attention_heads % ranks:
+    if model is not None and model.attention_heads and ranks > 0 and model.attention_heads % ranks:
         raise InputError(message("the model's {heads} attention heads are not divisible by "
                                  "--tensor-parallel-size {ranks}", heads=model.attention_heads, ranks=ranks))
+    if min(launch.tensor_parallel_size, launch.pipeline_parallel_size) < 1 or (launch.max_model_len or 0) < 0:
+        raise InputError(message("--tensor-parallel-size, --pipeline-parallel-size and --max-model-len are "
+                                 "numbers from 1"))
     if not 0 < launch.utilization <= 1:
         raise InputError(message("--gpu-memory-utilization {share:g} must be greater than 0 and at most 1",
                                  share=launch.utilization))
-    own = target.derived_length or (model.max_model_len if model else 0)
+    own = target.lengths(launch)[1]
     if launch.max_model_len and own and launch.max_model_len > own:
         raise InputError(message("--max-model-len {length} is more than the model's own {own}; vLLM refuses that "
                                  "without VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 or a rope scaling",

@@ -14,7 +14,8 @@ _FAR = 2  # times what is needed: a limit further away is worth a word
 
 def advice(requests: Requests, name: str, facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
     """Return what the requests of the file `name` need, and how far the settings of the log are from it."""
-    numbers = {"name": name, "count": requests.count, "counted": f" ({requests.counted})" if requests.counted else "",
+    counted = message(" ({remark})", remark=requests.counted) if requests.counted else ""
+    numbers = {"name": name, "count": requests.count, "counted": counted,
                "prompts": _percentiles(requests.prompts)}
     if requests.outputs is None:
         text = message("{name} has {count:,} requests{counted}: prompts of {prompts} tokens.", **numbers)
