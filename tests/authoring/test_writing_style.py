@@ -53,6 +53,7 @@ def test_quoted_words_are_not_ours() -> None:
 
 def test_titles_and_explanations_have_a_length() -> None:
     assert list(writing_style.check_title("one two three four five six seven eight nine ten eleven twelve")) == []
+    assert any("full stop" in problem for problem in writing_style.check_title("A title."))
     assert [text.partition(":")[0] for text in writing_style.check_title("a " * 13)] == ["the title has 13 words, more than 12"]
     assert list(writing_style.check_explanation("One. Two. Three (e.g. this). Four.")) == []
     assert len(list(writing_style.check_explanation("One. Two. Three. Four. Five."))) == 1

@@ -27,7 +27,6 @@ def test_a_good_rule(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("old", "new", "problem"), [
-    ("title: Something is wrong", "title: Something is wrong.", "the title ends with a full stop"),
     ("pattern: something is wrong", "pattern: (something is wrong", "is not a valid regular expression"),
     ("pattern: something is wrong", r"pattern: (?P<kv_token>\d) something is wrong", "the group `kv_token` is not a fact"),
     ("pattern: something is wrong", r"pattern: (?P<model>.+) something is wrong", "begins with an unbounded group"),

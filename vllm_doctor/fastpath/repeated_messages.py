@@ -212,7 +212,7 @@ def plan(text: str, event: Event, matcher: Matcher, names: Mapping[str, FactName
         return None
     for ref in possible:
         pattern = ref.pattern
-        if pattern.own:  # it is searched with a time limit
+        if pattern.own:  # not checked for searches that take long
             return None
         search: Any = compiled(pattern.regex).search
         match = search(event.text)

@@ -17,11 +17,10 @@ import regex
 from vllm_doctor.events.event import Event
 from vllm_doctor.facts.last_items import add_last
 from vllm_doctor.matching.anchors import Anchors
-from vllm_doctor.rulebase.model import Literals, Marker, Pattern, Rule, RuleBase
+from vllm_doctor.rulebase.model import LONGEST_TEXT, Literals, Marker, Pattern, Rule, RuleBase
 from vllm_doctor.templating import evaluator
 
 _QUIET = frozenset({"DEBUG", "INFO", "WARNING"})
-_WINDOW = 16_384  # a longer message is searched only around the anchor
 _KEEP = 6
 _KEEP_LAST = 2
 TIME_LIMIT = 0.05
@@ -148,7 +147,7 @@ class Matcher:
         """
         results = []
         text = event.text
-        simple = not event.context and len(text) <= _WINDOW
+        simple = not event.context and len(text) <= LONGEST_TEXT
         of_request = event.refusal or (bool(event.frames) and self._base.untrusted.is_request(event.frames))
         for at in self._anchors.found_in(text):
             if at in settled or at in self._left_out:
@@ -238,9 +237,9 @@ def _search(pattern: Pattern, event: Event) -> dict[str, str] | None:
     the match.
     """
     text = event.text
-    if len(text) > _WINDOW:
-        begin = max(0, text.find(pattern.anchor) - _WINDOW // 2)
-        text = text[begin:begin + _WINDOW]
+    if len(text) > LONGEST_TEXT:
+        begin = max(0, text.find(pattern.anchor) - LONGEST_TEXT // 2)
+        text = text[begin:begin + LONGEST_TEXT]
     values = _capture(pattern, text)
     if values is not None or not event.context:
         return values

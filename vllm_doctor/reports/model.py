@@ -168,7 +168,7 @@ class Report(NamedTuple):
     findings: tuple[Finding, ...]
     lengths: tuple[LengthRow, ...] = ()  # of a KV cache that is too small: what shorter contexts need
     notes: tuple[str, ...] = ()
-    caveats: tuple[str, ...] = ()  # those of the notes that every format says: settings found, an archive that is cut
+    caveats: tuple[str, ...] = ()  # notes that also short formats say: settings found, an archive that is cut
     capacity: tuple[str, ...] = ()  # of a server that came up: where its memory went and what it holds, in sentences
     input_notes: tuple[str, ...] = ()  # for a person who asks: encoding, wrappers, release, phase
     release: str = ""  # `0.8.5`, or `0.7.0 to 0.9.2` where only the wording of the log shows it

@@ -99,8 +99,6 @@ def _identity(rule: Rule, base: RuleBase) -> Complaints:
         yield f"the file must be named {rule.id}.yaml", "id:"
     if path.parent.name not in {rule.phase, "environment"} and path.parent.parent.name in {"rules", "_rules"}:
         yield f"the file belongs in the folder {rule.phase}/", "phase:"
-    if any(title.rstrip().endswith(".") for title in rule.titles):
-        yield "the title ends with a full stop", "title:"
     for other in rule.refines:
         if other not in base.rules:
             yield f"`refines` names an unknown rule: `{other}`{did_you_mean(other, list(base.rules))}", other

@@ -37,10 +37,12 @@ class Literals(NamedTuple):
 
 
 _NO_LITERALS = Literals()
+LONGEST_TEXT = 16_384
+"""Characters in which a pattern is searched; a longer message is searched only around the anchor."""
 
 
 class Pattern(NamedTuple):
-    """One pattern. `regex` is searched in messages that contain `anchor`; with a timeout if it is a user's (`own`)."""
+    """One pattern. `regex` is searched in messages that contain `anchor`. `own`: it is from a user's folder."""
 
     id: str
     anchor: str

@@ -19,17 +19,16 @@ import regex
 
 from vllm_doctor.events.code_paths import LONGEST_FRAME
 from vllm_doctor.events.reader import MAX_FRAMES
+from vllm_doctor.rulebase.model import LONGEST_TEXT
 from vllm_doctor.rulebase.slow_regex_texts import AttackText, attack_texts
 
-LONGEST = 16_384
-"""Characters of the longest text in which a pattern of a rule is searched."""
 BUDGET = 0.02
 """Seconds for one search of a text of that length, on a machine that takes `_PACE` for the search of `_pace`."""
 _FIRST = 2_048  # characters that are tried first: most expressions are linear, which shows there
 _SHARE = 5  # a text of the first length may take one part in so many of what a quadratic search that is too slow takes
 _GROWTH = 2.6  # times as long that twice the length may take before it counts as more than linear
 _QUADRATIC = 3.2  # times as long that twice the length takes for sure where the time is more than linear
-_TELLING = 4  # that is measured where a search takes more than one part in so many of the budget
+_REMEASURED = 4  # a search that takes more than one part in so many of the budget is measured again
 _PACE = 0.00013  # seconds
 _LINEAR = 3  # times the budget that a search may take that is linear
 _REPEATS = 5  # of a search that seems slow
@@ -57,7 +56,7 @@ def slow_pattern(source: str, samples: Iterable[str] = ()) -> Slow | None:
     def search(text: str) -> object:
         return compiled.search(text, timeout=_GIVE_UP)
 
-    return _slow(search, attack_texts(source, samples=samples), LONGEST, BUDGET)
+    return _slow(search, attack_texts(source, samples=samples), LONGEST_TEXT, BUDGET)
 
 
 def slow_frames(source: str) -> Slow | None:
@@ -88,7 +87,7 @@ def _as_frames(text: str) -> str:
     return "\n".join(islice(pieces, MAX_FRAMES))
 
 
-def slow_code(search: Search, source: str | bytes, flags: int = 0, longest: int = 4 * LONGEST) -> Slow | None:
+def slow_code(search: Search, source: str | bytes, flags: int = 0, longest: int = 4 * LONGEST_TEXT) -> Slow | None:
     """Return the proof that an expression of the program is slow, None where none is found.
 
     `search` is its method that is used. A search is only stopped in the main thread, where there are signals.
@@ -97,7 +96,7 @@ def slow_code(search: Search, source: str | bytes, flags: int = 0, longest: int 
         with _time_limit(_GIVE_UP):
             return search(text)
 
-    return _slow(stopped, attack_texts(source, flags), longest, BUDGET * max(longest / LONGEST, 1 / _TELLING))
+    return _slow(stopped, attack_texts(source, flags), longest, BUDGET * max(longest / LONGEST_TEXT, 1 / _REMEASURED))
 
 
 def _slow(search: Search, tried: Iterable[AttackText], longest: int, budget: float) -> Slow | None:
@@ -128,7 +127,7 @@ def _settle(search: Search, attack: AttackText, times: list[tuple[int, float]], 
     that begins between the two lengths spoils one of these, hardly both.
     """
     (half, before), (length, took) = times[-2:]
-    if not budget / _TELLING < took < budget * 5:
+    if not budget / _REMEASURED < took < budget * 5:
         return
     if before > budget / 2 or _is_slow(times, longest, budget):
         pairs = [(_seconds(search, attack.text(half)), _seconds(search, attack.text(length))) for _ in range(_REPEATS)]
@@ -153,7 +152,7 @@ def _is_slow(times: Sequence[tuple[int, float]], longest: int, budget: float) ->
     (_, before), (_, took) = times[-2:]
     if took > budget:
         return took > before * _GROWTH or took > budget * _LINEAR
-    return longest > LONGEST // 4 and took > budget / _TELLING and took > before * _QUADRATIC
+    return longest > LONGEST_TEXT // 4 and took > budget / _REMEASURED and took > before * _QUADRATIC
 
 
 def _is_linear(times: Sequence[tuple[int, float]], longest: int, budget: float) -> bool:

@@ -61,12 +61,12 @@ class _Repeat(NamedTuple):
         times = self.least if shortest else max(1, self.least)
         return (_one_of(self.characters) if self.characters else self.samples[0]) * min(times, 64)
 
-    def units(self, telling: Sequence[frozenset[str]]) -> Iterator[str]:
+    def units(self, distinguishing: Sequence[frozenset[str]]) -> Iterator[str]:
         """Yield texts of which the repeat accepts any number, one of each kind of character."""
         yield from (sample for sample in self.samples if sample)
         seen = set()
         for character in _ALPHABET:
-            kind = tuple(character in characters for characters in telling)
+            kind = tuple(character in characters for characters in distinguishing)
             if character in self.characters and kind not in seen:
                 seen.add(kind)
                 yield character
@@ -103,19 +103,20 @@ def _of_samples(source: str | bytes, flags: int, samples: Iterable[str]) -> Iter
 
 
 def _of_tree(tree: Any) -> Iterator[AttackText]:
-    telling = list(dict.fromkeys(_character_sets(tree)))
+    distinguishing = list(dict.fromkeys(_character_sets(tree)))
     for path in _paths(tree):
-        yield from _of_path(path, telling)
+        yield from _of_path(path, distinguishing)
 
 
-def _of_path(path: list[_Atom], telling: Sequence[frozenset[str]]) -> Iterator[AttackText]:
+def _of_path(path: list[_Atom], distinguishing: Sequence[frozenset[str]]) -> Iterator[AttackText]:
     whole = _sample(path, shortest=False)
     ends = dict.fromkeys(["", "\n" + _last_text(path), "\0"])
     places = [place for place, atom in enumerate(path) if isinstance(atom, _Repeat)]
     for shortest in (True, False):
         starts = [_sample(path[:place], shortest=shortest) for place in places]
         for place, start in zip(places, starts, strict=True):
-            near = [*telling, frozenset(_sample(path[place + 1 : place + 2], shortest=True)[:1]), frozenset(whole[:1])]
+            behind = _sample(path[place + 1 : place + 2], shortest=True)
+            near = [*distinguishing, frozenset(behind[:1]), frozenset(whole[:1])]
             for unit in _units(path[place], near):
                 for end in ends:
                     yield AttackText(start, (unit,), end)
@@ -138,9 +139,9 @@ def _of_path(path: list[_Atom], telling: Sequence[frozenset[str]]) -> Iterator[A
         yield AttackText("", (whole[:-1],), "")
 
 
-def _units(atom: _Atom, telling: Sequence[frozenset[str]]) -> Iterator[str]:
+def _units(atom: _Atom, distinguishing: Sequence[frozenset[str]]) -> Iterator[str]:
     if isinstance(atom, _Repeat):
-        yield from atom.units(telling)
+        yield from atom.units(distinguishing)
 
 
 def _segments(path: list[_Atom], places: list[int], *, shortest: bool) -> list[str]:

@@ -134,7 +134,7 @@ def _can_quantize_weights(current: Plan) -> bool:
 def _fp8_halves_cache(current: Plan) -> bool:
     """Return whether an FP8 KV cache is smaller than the planned one."""
     model = current.target.model
-    return model is None or (model.kv_cache_dtype == "auto" and not current.launch.kv_cache_dtype.startswith("fp8"))
+    return model is None or model.kv_cache_dtype == "auto"
 
 
 def _single_changes(current: Plan) -> Iterator[Change]:

@@ -36,10 +36,10 @@ class LoggedLaunch:
 
 def read_log(path: str, options: Options) -> LoggedLaunch:
     """Read a log as `diagnose` does. Raises InputError if it shows no memory figures."""
-    return logged_launch(diagnose(path, options))
+    return _logged_launch(diagnose(path, options))
 
 
-def logged_launch(report: Report) -> LoggedLaunch:
+def _logged_launch(report: Report) -> LoggedLaunch:
     """Extract the launch from the report on its log. Raises InputError if it shows no memory figures."""
     facts, memory = report.facts, report.memory
     weights, available = number(facts, "model_weights_gib"), number(facts, "kv_cache_available_gib")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import ceil, lcm
+from math import ceil
 
 from vllm_doctor.errors import InputError
 from vllm_doctor.sizing.model_config import DTYPE_BYTES, ModelConfig
@@ -110,7 +110,7 @@ def block_size_of(model: ModelConfig, settings: KvSettings) -> int:
     step = max(kernel, size, 128 if model.latent else 0)
     token = _attention(attention[0], model, settings, 1).token_bytes
     needed = step * ceil(max(state.size for state in states) / (step * token))
-    needed = lcm(1, kernel) * ceil(needed / kernel)
+    needed = kernel * ceil(needed / kernel)
     return max(size, needed)
 
 

@@ -52,7 +52,6 @@ class ModelConfig(NamedTuple):
 
     name: str
     model_type: str
-    architecture: str
     dtype: str
     quantization: str | None
     kv_cache_dtype: str
@@ -127,8 +126,6 @@ def model_of(
 ) -> ModelConfig:
     """Return the model that a config.json describes. Raises InputError naming the missing field."""
     fields = read_fields(document)
-    architectures = document.get("architectures")
-    first = architectures[0] if isinstance(architectures, list) and architectures else ""
     quantized = _quantization(document, quantization)
     heads = fields.number("num_attention_heads", "n_head") or 0
     if not document.get("model_type") and not heads and fields.number("num_hidden_layers", "n_layer") is None:
@@ -139,7 +136,6 @@ def model_of(
     return ModelConfig(
         name=name,
         model_type=fields.model_type,
-        architecture=str(first),
         dtype=_dtype(document, fields),
         quantization=str(quantized.get("quant_method") or "") or None,
         kv_cache_dtype=_kv_cache_dtype(quantized),

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from vllm_doctor.language import ENGLISH, Language
 from vllm_doctor.reports.model import Evidence, Failure, Finding, Report
-from vllm_doctor.severity import RANK
 
 
 def said(finding: Finding, language: Language = ENGLISH) -> str:
@@ -53,8 +50,3 @@ def others(report: Report) -> list[Finding]:
     """Return the findings that reports show in short."""
     causes = shown_causes(report)
     return [finding for finding in reported(report) if finding not in causes]
-
-
-def ranked(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the findings, most severe first and causes before consequences; otherwise in the report's order."""
-    return sorted(findings, key=lambda f: (RANK.get(f.severity, 2), f.role != "cause" or f.recovered))
