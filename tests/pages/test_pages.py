@@ -6,7 +6,7 @@ import pytest
 
 from vllm_doctor import diagnose
 from vllm_doctor.pages import read_page
-from vllm_doctor.pages.kinds import is_command, is_output, is_prose, kind_of, without_speaker
+from vllm_doctor.pages.line_kinds import is_command, is_output, is_prose, kind_of, without_speaker
 from vllm_doctor.pages.page_text import lines_of, repair
 
 BANNER = "INFO 05-06 10:00:00 [api_server.py:1] vLLM API server version 0.8.5"

@@ -1,7 +1,7 @@
 """The user's command: parse it, change it, write it back in the form the user gave it in.
 
 `parse` reads a text that is a command, `CommandFinder` finds one in a log, `arguments` builds one from the
-arguments vLLM prints. `changes.change` sets and removes flags, `render.render` writes the command back.
+arguments vLLM prints. `change_flags.change` sets and removes flags, `render.render` writes the command back.
 Nothing is ever executed.
 """
 

@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from vllm_doctor.catalog import flags
-from vllm_doctor.comparison.evidence import DIRECT, Named, named_by_failure
+from vllm_doctor.comparison.named_settings import DIRECT, Named, named_by_failure
 from vllm_doctor.diagnosis.run_analysis import RunAnalysis
 from vllm_doctor.facts.python_literals import Repr
 from vllm_doctor.messages import message

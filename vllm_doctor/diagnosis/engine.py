@@ -21,7 +21,7 @@ from vllm_doctor.logs.inputs import Log, chunks, is_path, one_log
 from vllm_doctor.logs.pasted_text import LONGEST
 from vllm_doctor.options import Options
 from vllm_doctor.pages import read_page
-from vllm_doctor.pages.kinds import is_output
+from vllm_doctor.pages.line_kinds import is_output
 from vllm_doctor.reports.model import Report
 from vllm_doctor.rulebase.loader import load
 

@@ -13,7 +13,7 @@ from vllm_doctor.memory import model_kv_bytes
 from vllm_doctor.messages import Message, joined, message
 from vllm_doctor.options import Options
 from vllm_doctor.pages import Excerpt, Page
-from vllm_doctor.pages.kinds import is_output
+from vllm_doctor.pages.line_kinds import is_output
 from vllm_doctor.reports.model import Report, Source
 from vllm_doctor.reports.texts import failure_title, said
 from vllm_doctor.text.patterns import lazy_pattern

@@ -13,7 +13,7 @@ from vllm_doctor.facts.load_periods import Moment
 from vllm_doctor.facts.store import Fact, read_settings
 from vllm_doctor.matching.matcher import Hit, Hits, Matcher, PatternRef
 from vllm_doctor.options import Options
-from vllm_doctor.pages.kinds import kind_of
+from vllm_doctor.pages.line_kinds import kind_of
 from vllm_doctor.rulebase.model import Pattern, RuleBase
 from vllm_doctor.text.omissions import is_omission
 from vllm_doctor.text.patterns import lazy_pattern

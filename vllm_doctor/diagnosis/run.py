@@ -22,7 +22,7 @@ from vllm_doctor.fastpath.statistics_lines import StatisticsLines
 from vllm_doctor.logs.progress_bars import BAR_END
 from vllm_doctor.matching.matcher import Hits
 from vllm_doctor.phases import ORDER
-from vllm_doctor.text.tracebacks import TRACEBACK
+from vllm_doctor.text.traceback_head import TRACEBACK
 from vllm_doctor.timeline import StartClock
 
 _OMISSIONS = 5

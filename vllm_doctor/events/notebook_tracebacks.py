@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vllm_doctor.text.patterns import lazy_pattern
-from vllm_doctor.text.tracebacks import TRACEBACK_WORDS
+from vllm_doctor.text.traceback_head import TRACEBACK_WORDS
 
 _HEAD = lazy_pattern(r"\s*(?P<name>[A-Z]\w{2,80}) {2,}Traceback \(most recent call last\):?\s*$",
                      cues=(TRACEBACK_WORDS,))

@@ -26,7 +26,7 @@ from vllm_doctor.logs.line_prefix import BARE
 from vllm_doctor.logs.lines import Line
 from vllm_doctor.text.omissions import is_omission
 from vllm_doctor.text.patterns import lazy_pattern
-from vllm_doctor.text.tracebacks import TRACEBACK, TRACEBACK_WORDS
+from vllm_doctor.text.traceback_head import TRACEBACK, TRACEBACK_WORDS
 
 _OF_PATH_FILE = lazy_pattern(r"(?:<frozen site>|\bsite\.py):addpackage\b")
 """Python reports a broken line of a .pth file in each process that starts, and goes on."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vllm_doctor.text.patterns import lazy_pattern
-from vllm_doctor.text.tracebacks import TRACEBACK, TRACEBACK_WORDS
+from vllm_doctor.text.traceback_head import TRACEBACK, TRACEBACK_WORDS
 
 _HEAD = lazy_pattern(r"\s*[╭+][─-]+ Traceback \(most recent call last\) [─-]+", cues=(TRACEBACK_WORDS,))
 _FOOT = lazy_pattern(r"\s*[╰+][─-]{8,}")

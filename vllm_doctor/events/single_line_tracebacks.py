@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from vllm_doctor.events.code_paths import frame
 from vllm_doctor.text.patterns import lazy_pattern
-from vllm_doctor.text.tracebacks import TRACEBACK
+from vllm_doctor.text.traceback_head import TRACEBACK
 
 _CALL = lazy_pattern(
     r'File \\?"(?P<path>[^"\\]{1,400})\\?", line \d+, in (?P<function>[\w<>.]{1,200}?)(?P<more>\s+(?=\S)|\\n|\s*$)',

@@ -17,8 +17,8 @@ from vllm_doctor.failures.assess import (
     raised_by_caller,
     raised_by_engine,
 )
-from vllm_doctor.failures.choose import as_told_by_server, as_told_by_worker
 from vllm_doctor.failures.collect import FailureCollector
+from vllm_doctor.failures.consequences import as_told_by_server, as_told_by_worker
 from vllm_doctor.failures.model import Candidate, Failure, Place, Setting
 
 __all__ = ["ANSWER_REACH", "Candidate", "Failure", "FailureCollector", "Place", "Proof", "Setting", "Start",

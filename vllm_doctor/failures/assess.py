@@ -8,16 +8,15 @@ from typing import Any, NamedTuple
 from vllm_doctor.catalog import names
 from vllm_doctor.catalog.raised_texts import raised_in
 from vllm_doctor.failures import error_lines, exception_lines, frames
-from vllm_doctor.failures.choose import (
+from vllm_doctor.failures.choose import choose, is_above
+from vllm_doctor.failures.collect import FailureCollector
+from vllm_doctor.failures.consequences import (
     as_told_by_worker,
-    choose,
-    is_above,
     is_cascade,
     is_consequence,
     is_teardown,
     without_exits,
 )
-from vllm_doctor.failures.collect import FailureCollector
 from vllm_doctor.failures.feature import feature_of
 from vllm_doctor.failures.kind import is_bad_request, kind_of
 from vllm_doctor.failures.model import MAX_MESSAGE, Candidate, Failure, Frame, Place

@@ -16,7 +16,7 @@ from vllm_doctor.failures.model import MAX_MESSAGE, Candidate, Frame
 from vllm_doctor.failures.signature import content_words
 from vllm_doctor.text.omissions import is_omission
 from vllm_doctor.text.patterns import lazy_pattern
-from vllm_doctor.text.tracebacks import TRACEBACK
+from vllm_doctor.text.traceback_head import TRACEBACK
 
 _REPORTED = lazy_pattern(r"while processing method \w{1,60}: (?P<said>[^\n]{3,4000}), Traceback \(most recent")
 """How V0's worker processes print an exception: its message, without its class, before the traceback."""

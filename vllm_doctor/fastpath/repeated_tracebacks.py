@@ -15,7 +15,7 @@ from typing import NamedTuple
 from vllm_doctor.logs.encoding import line_ends
 from vllm_doctor.logs.wrappers.byte_patterns import JSON, JSON_END, SAME_WRAPPER, WRAPPER, process_of
 from vllm_doctor.text.patterns import lazy_pattern, portable
-from vllm_doctor.text.tracebacks import TRACEBACK
+from vllm_doctor.text.traceback_head import TRACEBACK
 
 HEAD = TRACEBACK.encode()
 # Each line begins as the first one does, except for the time. The calls are indented, the exception is not.

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from vllm_doctor.logs.pasted_text import Row
 from vllm_doctor.text.patterns import lazy_pattern
-from vllm_doctor.text.tracebacks import TRACEBACK
+from vllm_doctor.text.traceback_head import TRACEBACK
 
 _TIME = lazy_pattern(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d|\b\d\d-\d\d \d\d:\d\d:\d\d|\b\d\d:\d\d:\d\d")
 _CALL = lazy_pattern(r"(?P<front>.{0,200}?)(?P<indent>[ \t]{1,40})File \"[^\"]{1,400}\", line \d{1,7}")

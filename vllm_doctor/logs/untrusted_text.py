@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from vllm_doctor.logs.lines import Line
 from vllm_doctor.text.literal_search import any_of
 from vllm_doctor.text.patterns import lazy_pattern
-from vllm_doctor.text.tracebacks import TRACEBACK
+from vllm_doctor.text.traceback_head import TRACEBACK
 
 HIDDEN = "\u2026"
 """The character that replaces hidden text; no command, flag or pattern contains it."""

@@ -6,6 +6,6 @@ from vllm_doctor.memory.context_lengths import CacheNeed, LengthRow, context_len
 from vllm_doctor.memory.derived import derived
 from vllm_doctor.memory.ledger import ledger
 from vllm_doctor.memory.ledger_model import Memory, Part
-from vllm_doctor.memory.model_shape import model_kv_bytes
+from vllm_doctor.memory.model_kv_bytes import model_kv_bytes
 
 __all__ = ["CacheNeed", "LengthRow", "Memory", "Part", "context_lengths", "derived", "ledger", "model_kv_bytes"]

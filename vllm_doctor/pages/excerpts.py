@@ -12,7 +12,7 @@ from typing import NamedTuple
 from vllm_doctor import gpu_status
 from vllm_doctor.gpu_status import Card
 from vllm_doctor.logs.pasted_text import Row
-from vllm_doctor.pages import kinds, servers
+from vllm_doctor.pages import line_kinds, servers
 from vllm_doctor.pages.page_text import TextLine, lines_of, repaired
 from vllm_doctor.text.patterns import lazy_pattern
 
@@ -95,17 +95,18 @@ def _is_page(lines: Sequence[TextLine]) -> bool:
     output, so it never makes a page of a log.
     """
     filled = [line.text for line in lines if line.text.strip()]
-    first = next((at for at, text in enumerate(filled) if kinds.is_output(kinds.unquoted(text))), len(filled))
-    if not any(_FENCE.match(text) or kinds.kind_of(kinds.unquoted(text)) == "prose" for text in filled[:first]):
+    first = next((at for at, text in enumerate(filled) if line_kinds.is_output(line_kinds.unquoted(text))), len(filled))
+    before = filled[:first]
+    if not any(_FENCE.match(text) or line_kinds.kind_of(line_kinds.unquoted(text)) == "prose" for text in before):
         return False
     if len(filled) <= _FEW:
-        return sum(map(kinds.is_prose, filled)) >= 2
+        return sum(map(line_kinds.is_prose, filled)) >= 2
     fences = sum(_FENCE.match(text) is not None for text in filled)
-    prose = sum(kinds.kind_of(kinds.unquoted(text)) == "prose" for text in filled)
+    prose = sum(line_kinds.kind_of(line_kinds.unquoted(text)) == "prose" for text in filled)
     if fences >= 2 and prose:
         return True
-    said = [kinds.without_speaker(text) for text in filled if kinds.is_speaker(text)]
-    if len(said) >= 2 and any(not kinds.is_output(text) for text in said) and prose > len(said) / 2:
+    said = [line_kinds.without_speaker(text) for text in filled if line_kinds.is_speaker(text)]
+    if len(said) >= 2 and any(not line_kinds.is_output(text) for text in said) and prose > len(said) / 2:
         return True
     return prose >= _PROSE_LINES and prose >= _PROSE_SHARE * len(filled)
 
@@ -117,7 +118,7 @@ def _blocks(lines: Sequence[TextLine]) -> list[_Block]:
     current: _Block | None = None
     code = 0
     for line in lines:
-        text = kinds.unquoted(line.text)
+        text = line_kinds.unquoted(line.text)
         if not line.is_code and (mark := _FENCE.match(text)) is not None and (not fenced or not mark[1]):
             fenced = not fenced
             current = None
@@ -133,10 +134,10 @@ def _blocks(lines: Sequence[TextLine]) -> list[_Block]:
 
 def _opened(block: _Block) -> list[_Block]:
     """Return the block; one that a fence never closed is read as text behind its first paragraph of prose."""
-    if not block.is_code or not any(kinds.is_output(line.text) for line in block.lines):
+    if not block.is_code or not any(line_kinds.is_output(line.text) for line in block.lines):
         return [block]
-    prose = sum(kinds.kind_of(line.text) == "prose" for line in block.lines)
-    output = sum(kinds.is_output(line.text) for line in block.lines)
+    prose = sum(line_kinds.kind_of(line.text) == "prose" for line in block.lines)
+    output = sum(line_kinds.is_output(line.text) for line in block.lines)
     return [_Block(False, block.lines)] if prose > max(4, output) else [block]
 
 
@@ -146,10 +147,10 @@ def _with_commands(blocks: Sequence[_Block]) -> list[list[TextLine]]:
     command: list[TextLine] = []
     for block in blocks:
         if block.is_code:
-            if any(kinds.is_output(line.text) for line in block.lines):
+            if any(line_kinds.is_output(line.text) for line in block.lines):
                 excerpts.append([*command, *_printed(block.lines)])
                 command = []
-            elif any(kinds.is_command(line.text) for line in block.lines) or _is_configuration(block):
+            elif any(line_kinds.is_command(line.text) for line in block.lines) or _is_configuration(block):
                 command = _command_of(block)
             continue
         for part, is_output in _parts(block.lines):
@@ -163,26 +164,26 @@ def _with_commands(blocks: Sequence[_Block]) -> list[list[TextLine]]:
 
 def _printed(lines: Sequence[TextLine]) -> list[TextLine]:
     """Return the lines of a code block; text after its last output that types a command is left out."""
-    last = max(at for at, line in enumerate(lines) if kinds.is_output(line.text))
-    behind = next((at for at in range(last + 1, len(lines)) if kinds.is_command(lines[at].text)), len(lines))
+    last = max(at for at, line in enumerate(lines) if line_kinds.is_output(line.text))
+    behind = next((at for at in range(last + 1, len(lines)) if line_kinds.is_command(lines[at].text)), len(lines))
     return [line._replace(text=_said(line.text)) for line in lines[:behind]]
 
 
 def _said(text: str) -> str:
     """Return a line without the name of the person who pasted it."""
-    rest = kinds.without_speaker(text)
-    return rest if rest is not text and (kinds.is_output(rest) or kinds.is_command(rest)) else text
+    rest = line_kinds.without_speaker(text)
+    return rest if rest is not text and (line_kinds.is_output(rest) or line_kinds.is_command(rest)) else text
 
 
 def _is_configuration(block: _Block) -> bool:
     """Return whether a code block is a document or a script that starts vLLM, such as a compose file."""
     text = block.text
-    return kinds.concerns_vllm(text) and _STARTS_VLLM.search(text) is not None
+    return line_kinds.concerns_vllm(text) and _STARTS_VLLM.search(text) is not None
 
 
 def _command_of(block: _Block) -> list[TextLine]:
     """Return the last command of a code block with the lines before it; a block may list several alternatives."""
-    starts = [at for at, line in enumerate(block.lines) if kinds.is_command(line.text)]
+    starts = [at for at, line in enumerate(block.lines) if line_kinds.is_command(line.text)]
     if len(starts) < 2 or _is_configuration(block):
         return block.lines
     return block.lines[starts[-1]:]
@@ -210,7 +211,7 @@ def _parts(lines: Sequence[TextLine]) -> list[tuple[list[TextLine], bool]]:
                 continue
             parts.append((list(typed), False))
             typed.clear()
-        kind = "output" if at in traced else kinds.kind_of(text)
+        kind = "output" if at in traced else line_kinds.kind_of(text)
         if kind == "output":
             excerpt.append(line._replace(text=text))
             message, waiting = _opens_message(text), 0
@@ -222,7 +223,8 @@ def _parts(lines: Sequence[TextLine]) -> list[tuple[list[TextLine], bool]]:
         elif kind == "command":
             close()
             typed.append(line._replace(text=text))
-        elif excerpt and ((message and not waiting and not kinds.is_apart(text)) or (kind == "other" and waiting < 2)):
+        elif excerpt and ((message and not waiting and not line_kinds.is_apart(text))
+                          or (kind == "other" and waiting < 2)):
             excerpt.append(line._replace(text=text))
             waiting = 0
             message = message and not text.rstrip().endswith((".", "`"))
@@ -254,7 +256,7 @@ def _in_tracebacks(lines: Sequence[TextLine]) -> set[int]:
             continue
         elif _NEXT_EXCEPTION.match(text):
             found.update(range(begin, at))
-        elif kinds.is_apart(text) or at - begin > _LONGEST_ADVICE or text.startswith("Traceback (most recent"):
+        elif line_kinds.is_apart(text) or at - begin > _LONGEST_ADVICE or text.startswith("Traceback (most recent"):
             begin = None
     return found
 

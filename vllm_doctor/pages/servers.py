@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from vllm_doctor.logs.pasted_text import Row
-from vllm_doctor.pages import kinds
+from vllm_doctor.pages import line_kinds
 from vllm_doctor.pages.page_text import TextLine
 from vllm_doctor.text.patterns import lazy_pattern
 
@@ -46,7 +46,7 @@ def with_server_boundaries(excerpts: Sequence[Sequence[TextLine]],
     server: list[str] = []
     for lines in excerpts:
         own = "\n".join(line.text for line in lines)
-        output = [line for line in lines if kinds.is_output(line.text)]
+        output = [line for line in lines if line_kinds.is_output(line.text)]
         is_new = bool(server) and (_contradict("\n".join(server), own) or _starts_again("\n".join(server), lines))
         server = [own] if is_new else [*server, own]
         first = (output or list(lines))[0].number
@@ -95,7 +95,7 @@ def _exceeds(settings: str, failure: str) -> bool:
 def _starts_again(before: str, lines: Sequence[TextLine]) -> bool:
     """Return whether an excerpt shows a start from its beginning after another one that failed or served."""
     own = "\n".join(line.text for line in lines)
-    typed = any(kinds.is_command(line.text) and not kinds.is_output(line.text) for line in lines)
+    typed = any(line_kinds.is_command(line.text) and not line_kinds.is_output(line.text) for line in lines)
     has_failed = _FAILED.search(before) is not None
     if typed and has_failed:
         return True

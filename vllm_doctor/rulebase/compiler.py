@@ -1,4 +1,4 @@
-"""Compile rules: YAML files -> one document of JSON values, from which `document` makes the rule base.
+"""Compile rules: YAML files -> one document of JSON values, from which `compiled_rules` makes the rule base.
 
 Parsing 300 YAML files takes a second, so the document is stored as JSON: in the wheel when it is built
 (`hatch_build.py`), in the user's cache in a checkout (`json_cache`).
