@@ -2047,3 +2047,17 @@ def test_a_name_alone_is_still_a_refusal_and_system_files_are_no_names() -> None
     call = (f"{SITE}/vllm/config.py", 30, "verify", "raise ValueError(")
     assert failure_of(traceback(call, error="ValueError: /models/acme/thing")).kind == "refusal"
     assert failure_of(traceback(call, error="OSError: /proc/driver/nvidia/version is absent")).kind == "environment"
+
+
+def test_a_bare_exception_has_the_calls_that_another_process_shows() -> None:
+    calls = traceback((f"{SITE}/vllm/v1/worker/gpu_model_runner.py", 141, "execute_model", "assert bolts == widgets"), error="AssertionError")
+    shown = "".join(f"(Worker_TP1 pid=2) {line}\n" for line in calls.splitlines())
+    failure = failure_of("(Worker_TP0 pid=1) AssertionError\n" + shown)
+    assert failure.origin is not None
+    assert (failure.exception, failure.origin.file, failure.origin.line) == ("AssertionError", "vllm/v1/worker/gpu_model_runner.py", 141)
+
+
+def test_a_fault_that_the_gpu_reports_goes_before_the_shells_word() -> None:
+    fault = "Memory access fault by GPU node-1 (Agent handle: 0x58935a90) on address 0x7fbe6a804000. Reason: Page not present or supervisor privilege."
+    failure = failure_of(f"{fault}\n./start.sh: line 22:  5255 Aborted                    (core dumped) vllm serve org/m\n")
+    assert failure.message == fault

@@ -168,3 +168,9 @@ def test_another_value_of_a_flag_can_be_offered(command: str, is_offered: bool) 
     assert found is not None
     assert found.feature == "ray"
     assert any(fix.flags.get("--distributed-executor-backend") == "mp" for fix in found.fixes) is is_offered
+
+
+def test_a_plugin_for_other_hardware_is_offered_none_of_cudas_backends() -> None:
+    own = failure(exception="ValueError", message="Check 0 == ret failed", origin=Place("vllm_kunlun", "vllm_kunlun/attention.py", "forward", 9),
+                  feature="attention", kind="library")
+    assert [step.action for step in next_steps(own, None, {}, own.message)[0]] == ["reinstall-plugin", "report-bug"]

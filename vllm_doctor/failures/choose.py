@@ -68,7 +68,7 @@ def _tells_more(record: Candidate, cut: Candidate) -> bool:
 
 def _with_calls(candidate: Candidate, candidates: Sequence[Candidate]) -> Candidate:
     """Return the same exception where the log shows its calls, if this line shows it alone."""
-    if candidate.frames or candidate.exception is None or not (candidate.message or candidate.shape == "repr"):
+    if candidate.frames or candidate.exception is None:
         return candidate
     return next((one for one in candidates if one.frames and one.exception == candidate.exception
                  and one.message == candidate.message), candidate)

@@ -46,6 +46,7 @@ _FATAL = lazy_pattern(
     r"The command was ended by signal \d+ .*|Fatal Python error: .*|Caught signal \d+ .*"
     r"|!{5,} ?\w*(?: \w+)* encountered.*|Segmentation fault.*|Bus error.*"
     r"|Aborted \(core dumped\)|Illegal instruction.*|Floating point exception.*|Killed$|Killed +\S.*"
+    r"|Memory access fault by GPU node-\d+.*|HW Exception by GPU node-\d+.*"
     r"|Out of memory: Killed process.*|\S*oom[-_]kill\S*.*|\A.*\bOOMKilled\b.*"
     r"|Failed: (?:Cuda|CUDA|HIP|NCCL) error.*|terminate called after throwing an instance of .*|LLVM ERROR: .*"
     r"|libc\+\+abi: terminating (?:due to|with) uncaught (?:foreign )?exception.*"

@@ -23,7 +23,8 @@ _STDLIB = lazy_pattern(
 _REMOTE_CODE = lazy_pattern(r"(?P<rest>transformers_modules/.*)")
 # Packages that people run from a checkout or install with `pip install --target`, by the folder of their modules.
 _CHECKOUTS = (
-    "vllm_ascend", "vllm_omni", "vllm_gaudi", "vllm_spyre", "vllm_metal", "vllm_metax", "tpu_inference",
+    "vllm_ascend", "vllm_omni", "vllm_gaudi", "vllm_spyre", "vllm_metal", "vllm_metax", "vllm_kunlun", "vllm_fl",
+    "vllm_musa", "vllm_mlu", "vllm_rbln", "vllm_neuron", "vllm_tpu", "tpu_inference",
     "tpu_commons", "vllm_gguf_plugin", "vllm", "lmcache_vllm", "lmcache", "fastchat", "flashinfer", "transformers",
     "torch_npu", "torch", "triton", "ray", "verl", "openrlhf", "trl", "swift", "lighteval", "lm_eval", "sglang",
     "xinference", "mineru", "llamafactory", "unsloth", "nemo_rl", "dynamo", "nixl", "mooncake", "deepspeed",
@@ -57,8 +58,8 @@ LIBRARIES = frozenset({
 })  # fmt: skip
 """Packages that vLLM itself uses."""
 PLUGINS = frozenset({
-    "vllm_ascend", "vllm_gaudi", "vllm_spyre", "vllm_metal", "vllm_metax", "vllm_neuron", "vllm_tpu", "tpu_inference",
-    "tpu_commons",
+    "vllm_ascend", "vllm_gaudi", "vllm_spyre", "vllm_metal", "vllm_metax", "vllm_kunlun", "vllm_fl", "vllm_musa",
+    "vllm_mlu", "vllm_rbln", "vllm_neuron", "vllm_tpu", "tpu_inference", "tpu_commons",
 })
 """Packages for other hardware, which replace parts of vLLM."""
 PLUMBING = frozenset({"python", "starlette", "fastapi", "uvicorn", "anyio", "uvloop", "asyncio", "click"})

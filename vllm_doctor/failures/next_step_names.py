@@ -54,6 +54,7 @@ def names_of(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[s
         "has_place": origin is not None, "sets_part": bool(failure.settings),
         "raised_by_unknown_code": origin is None and not failure.message_file,
         "is_builtin_exception": hasattr(builtins, exception),
+        "is_of_plugin": origin is not None and origin.package in PLUGINS,
         "is_of_nvml": exception.startswith("NVMLError"),
         "is_of_device_memory": error_lines.is_of_device_memory(failure.message),
         "wants_other_release": failure.direction in {"older", "moved", "range", "v0-engine"},
