@@ -64,35 +64,35 @@ def test_option_as_typed(arguments: list[str], code: str) -> None:
 def test_message_is_its_english_text_and_keeps_its_source() -> None:
     text = message("{n:,} lines", n=1234)
     assert text == "1,234 lines"
-    assert text.said(TOY.gettext) == "1,234 行"
+    assert text.translated(TOY.gettext) == "1,234 行"
     assert say({"x": (text, 1)}, TOY.gettext) == {"x": ("1,234 行", 1)}
-    assert message("untranslated {n}", n=1).said(TOY.gettext) == "untranslated 1"
+    assert message("untranslated {n}", n=1).translated(TOY.gettext) == "untranslated 1"
 
 
 def test_masking_applies_in_every_language() -> None:
     text = message("{n:,} lines", n=1234).through(lambda shown: shown.replace("1,234", "***"))
-    assert (text, text.said(TOY.gettext)) == ("*** lines", "*** 行")
+    assert (text, text.translated(TOY.gettext)) == ("*** lines", "*** 行")
 
 
 def test_no_blank_after_full_width_punctuation() -> None:
-    assert joined(" ", [message("a"), message("b")]).said(TOY.gettext) == "甲。乙。"
+    assert joined(" ", [message("a"), message("b")]).translated(TOY.gettext) == "甲。乙。"
 
 
 def test_text_of_rule_is_rendered_in_the_language() -> None:
     text = render_line("It  needs {{ n }}.", {"n": 3})
     assert isinstance(text, Message)
-    assert (text, text.said(TOY.gettext)) == ("It needs 3.", "它需要 3。")
+    assert (text, text.translated(TOY.gettext)) == ("It needs 3.", "它需要 3。")
 
 
 def test_separators_are_translated() -> None:
     toy = Language("zh", "zh-CN", {", ": "、"})
-    assert joined(", ", ["a", "b"]).said(toy.gettext) == "a、b"
+    assert joined(", ", ["a", "b"]).translated(toy.gettext) == "a、b"
 
 
 def test_text_of_rule_that_is_only_a_value_is_said_in_the_language() -> None:
     text = render_line("{{ notes }}", {"notes": message("{n:,} lines", n=3)})
     assert isinstance(text, Message)
-    assert (text, text.said(TOY.gettext)) == ("3 lines", "3 行")
+    assert (text, text.translated(TOY.gettext)) == ("3 lines", "3 行")
 
 
 def test_no_blank_between_a_chinese_value_and_chinese_text() -> None:
@@ -100,7 +100,7 @@ def test_no_blank_between_a_chinese_value_and_chinese_text() -> None:
     for value, said in ((message("the code"), "使用代码即可"), ("trl", "使用 trl 即可")):
         text = render_line("Use {{ code }} now", {"code": value})
         assert text is not None
-        assert text.said(toy.gettext) == said
+        assert text.translated(toy.gettext) == said
 
 
 @pytest.mark.parametrize(("expression", "english", "chinese"), [
@@ -116,14 +116,14 @@ def test_words_of_expression_are_said_in_the_language(expression: str, english: 
     assert value == english
     text = render_line("It is {{ it }}.", {"it": value})
     assert text is not None
-    assert (text, text.said(toy.gettext)) == (f"It is {english}.", f"它是{chinese}。")
+    assert (text, text.translated(toy.gettext)) == (f"It is {english}.", f"它是{chinese}。")
 
 
 def test_branches_of_translation_compare_english_constants() -> None:
     toy = Language("zh", "zh-CN", {"experts": "专家", "{{ part }}": "{% if part == 'experts' %}专家数{% else %}{{ part }}{% endif %}"})
     text = render_line("{{ part }}", {"part": parse("'experts'").value({})})
     assert text is not None
-    assert text.said(toy.gettext) == "专家数"
+    assert text.translated(toy.gettext) == "专家数"
 
 
 @pytest.mark.parametrize(("expression", "found"), [
@@ -145,7 +145,7 @@ def test_step_to_try_is_said_in_every_language() -> None:
 def test_translation_that_cannot_be_rendered_is_english() -> None:
     text = render_line("broken {{ n }}", {"n": 3})
     assert text is not None
-    assert text.said(TOY.gettext) == "broken 3"
+    assert text.translated(TOY.gettext) == "broken 3"
 
 
 def test_fuzzy_and_empty_translations_do_not_count() -> None:

@@ -6,7 +6,7 @@ step in between that can be forgotten. Wheel, editable install and checkout read
 is quick: the parser below knows only what Babel's writer makes (`tools/translations.py`), one string per line, and
 takes less than 40 ms for a thousand messages, once per process.
 
-A fuzzy entry (its English text has changed) counts as missing. What is missing is said in English.
+A fuzzy entry (its English text has changed) counts as missing. What is missing is shown in English.
 `vllm_doctor/locale` has the texts of code and templates, `locale` in the folder of the rules those of the rules.
 """
 
@@ -43,7 +43,7 @@ class Language:
 
     def say(self, source: str, /, **values: Any) -> str:
         """Return a text in this language with its placeholders replaced."""
-        return message(source, **values).said(self.gettext)
+        return message(source, **values).translated(self.gettext)
 
 
 ENGLISH = Language("en", "en", {})

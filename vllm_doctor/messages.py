@@ -1,4 +1,4 @@
-"""Texts for users: English strings that know how to be said in another language.
+"""Texts for users: English strings that carry their translation into other languages.
 
 Code that finds something does not know in which language it will be reported. It makes a `Message`, a string with the
 English text that also keeps its source (with the placeholders) and the values. `say` translates every message in a
@@ -24,21 +24,21 @@ _AFTER_FULL_WIDTH = lazy_pattern("(?<=[，。：；？！）」]) ")
 class Message(str):
     """An English text, and what says it in another language. A copy that is pickled is the English text."""
 
-    __slots__ = ("_said",)
-    _said: Callable[[Translate], str]
+    __slots__ = ("_translated",)
+    _translated: Callable[[Translate], str]
 
-    def __new__(cls, english: str, said: Callable[[Translate], str]) -> Message:  # noqa: D102, PYI034 - Self is of 3.11
-        made = super().__new__(cls, english)
-        made._said = said
-        return made
+    def __new__(cls, english: str, translated: Callable[[Translate], str]) -> Message:  # noqa: D102, PYI034 - Self is of 3.11
+        result = super().__new__(cls, english)
+        result._translated = translated
+        return result
 
     def __reduce__(self) -> tuple[type[str], tuple[str]]:
         """Return how to copy it: as the English text."""
         return str, (str(self),)
 
-    def said(self, translate: Translate) -> str:
+    def translated(self, translate: Translate) -> str:
         """Return the text in the language of `translate`."""
-        return self._said(translate)
+        return self._translated(translate)
 
     def through(self, change: Callable[[str], str]) -> Message:
         """Return the message with a change, such as masking secrets, made in every language."""
@@ -85,14 +85,14 @@ def _joined(separator: str, parts: tuple[str, ...], translate: Translate) -> str
 
 
 def _changed(text: Message, change: Callable[[str], str], translate: Translate) -> str:
-    return change(text.said(translate))
+    return change(text.translated(translate))
 
 
 def say(value: T, translate: Translate) -> T:
     """Return a value with the messages in it translated, also those within tuples, lists and mappings."""
     found: Any = value
     if isinstance(found, Message):
-        found = found.said(translate)
+        found = found.translated(translate)
     elif isinstance(found, tuple):
         items = [say(item, translate) for item in found]
         found = type(found)(*items) if hasattr(found, "_fields") else tuple(items)

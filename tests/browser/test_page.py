@@ -46,11 +46,11 @@ class Opened:
                                            permissions=["clipboard-read", "clipboard-write"])
         self.page = self.context.new_page()
         self.requests: list[str] = []
-        self.said: list[str] = []
+        self.messages: list[str] = []
         self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.on("console", lambda message: self.said.append(message.text))
-        self.page.on("pageerror", lambda error: self.said.append(str(error)))
-        self.page.on("dialog", lambda dialog: self.said.append(dialog.message))
+        self.page.on("console", lambda message: self.messages.append(message.text))
+        self.page.on("pageerror", lambda error: self.messages.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.messages.append(dialog.message))
         self.url = url
         self.page.goto(url)
 
@@ -114,7 +114,7 @@ def test_the_page_loads_nothing_and_is_accessible(opened: Any, name: str, screen
         assert violations(made.page) == []
     keep_picture(made.page, f"{name}-{screen}", tmp_path)
     assert made.requests == [made.url]
-    assert made.said == []
+    assert made.messages == []
 
 
 @pytest.mark.parametrize("alone", [slice(0, None, 20), pytest.param(slice(None), marks=pytest.mark.exhaustive)])
@@ -161,7 +161,7 @@ def test_the_policy_is_obeyed(opened: Any) -> None:
     }""")
     assert made.page.evaluate("window.ran") is None
     assert made.page.evaluate("getComputedStyle(document.getElementById('styled')).color") != "rgb(1, 2, 3)"
-    assert len([text for text in made.said if "Content Security Policy" in text]) == 3
+    assert len([text for text in made.messages if "Content Security Policy" in text]) == 3
 
 
 def test_the_copy_button_copies_the_command(opened: Any) -> None:

@@ -46,7 +46,7 @@ def shows_the_report(made: Opened, server: Server, name: str) -> None:
     assert made.page.get_by_role("heading", level=1).inner_text() == "CPU KV cache too small for --max-model-len 131072"
     assert name in made.page.inner_text("main")
     assert {url for url in made.requests if not url.endswith("/favicon.ico")} == {server.url, server.url + "report"}
-    assert [text for text in made.said if "favicon" not in text] == []
+    assert [text for text in made.messages if "favicon" not in text] == []
 
 
 def test_a_pasted_log(opened: Any, server: Server) -> None:
@@ -112,7 +112,7 @@ def test_the_policy_is_obeyed(opened: Any) -> None:
     }""")
     assert made.page.evaluate("window.ran") is None
     assert made.page.evaluate("fetch(location.href).then(() => 'read', () => 'refused')") == "refused"
-    assert len([text for text in made.said if "Content Security Policy" in text]) >= 2
+    assert len([text for text in made.messages if "Content Security Policy" in text]) >= 2
 
 
 def test_another_page_cannot_frame_send_or_read_it(browser: Any, server: Server) -> None:

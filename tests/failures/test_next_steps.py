@@ -19,7 +19,7 @@ from vllm_doctor.rulebase.regex_check import slow_code
 from vllm_doctor.templating.evaluator import parse
 
 TABLE = read_catalog("next_steps.yaml")
-PATTERNS = {**TABLE["said"], **TABLE["shown"]}
+PATTERNS = {**TABLE["in_message"], **TABLE["in_text"]}
 OPTIONAL = {"missing_from", "imported_package", "needed_by", "asked_flag", "asked_value", "asked_setting", "asks_for_variable", "less_utilization"}
 
 

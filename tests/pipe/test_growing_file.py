@@ -204,7 +204,7 @@ class Watching:
             self.process = subprocess.Popen([sys.executable, "-m", "vllm_doctor", "watch", "--isolated", *options], cwd=folder, stderr=err,
                                             stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(ROOT)})
 
-    def said(self, text: str, times: int = 1) -> str:
+    def wait_for(self, text: str, times: int = 1) -> str:
         deadline = time.monotonic() + 40
         while self.err.read_text().count(text) < times:
             assert time.monotonic() < deadline, self.err.read_text()
@@ -244,13 +244,13 @@ def watching(tmp_path: Path) -> Iterator[object]:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_late_and_rotated_file_is_reported_and_a_signal_ends_with_the_report(watching, path: Path, number: int) -> None:
     watch = watching("--file", "server.log")
-    watch.said("vllm-doctor: server.log: does not exist yet; waiting for it\n")
+    watch.wait_for("vllm-doctor: server.log: does not exist yet; waiting for it\n")
     half = LOG.index(b"\n", len(LOG) // 2) + 1
     append(path, LOG[:half])
     watch.has_opened(path)
     path.rename(path.with_suffix(".1"))
     append(path, LOG[half:])
-    watch.said(SAID)
+    watch.wait_for(SAID)
     time.sleep(1.1)  # within a second the same report is not printed again
     status, err = watch.ended(number)
     assert status == 1
@@ -276,7 +276,7 @@ def test_what_is_older_is_silent_and_what_comes_is_not(watching, path: Path) -> 
     watch.has_opened(path)
     assert SAID not in watch.err.read_text()
     append(path, LOG)
-    watch.said(SAID)
+    watch.wait_for(SAID)
 
 
 @pytest.mark.parametrize(("options", "message"), [
@@ -289,7 +289,7 @@ def test_what_is_older_is_silent_and_what_comes_is_not(watching, path: Path) -> 
 def test_wrong_use_is_told(watching, options: list[str], message: str) -> None:
     watch = watching(*options)
     if "does not exist" in message:
-        watch.said(message)
+        watch.wait_for(message)
     else:
         assert watch.process.wait(40) == 2
         assert message in watch.err.read_text()
@@ -299,7 +299,7 @@ def test_secrets_and_commands_in_a_file_are_masked_and_inert(watching, path: Pat
     secret = b"hf_" + b"Zq7" * 11 + b"a"
     append(path, b"::error::EVIL\n\x1b]0;EVIL\a" + LOG.replace(b"vllm serve", b"HF_TOKEN=" + secret + b" vllm serve", 1))
     watch = watching("--file", "server.log")
-    watch.said(SAID)
+    watch.wait_for(SAID)
     _, err = watch.ended()
     assert secret.decode() not in err
     assert "\x1b" not in err
@@ -310,7 +310,7 @@ def test_a_flood_does_not_grow_the_memory(watching, path: Path) -> None:
     line = b"INFO 11-20 10:00:00 [loggers.py:1] " + b"y" * 900 + b"\n"
     path.write_bytes(LOG + b"z" * (20 << 20) + b"\n" + line * 40_000)
     watch = watching("--file", "server.log")
-    watch.said(SAID)
+    watch.wait_for(SAID)
     time.sleep(2)
     status = Path(f"/proc/{watch.process.pid}/status")
     if status.exists():

@@ -63,8 +63,8 @@ class Tools:
             reports = [diagnose(text.encode("utf-8", "replace"), options, path="text")]
         else:
             reports = self._read(path, options)
-        made = to_agent.render(reports[0]) if len(reports) == 1 else to_agent.render_many(reports)
-        return finish(inert_json(made), "agent", reports)
+        text_of_reports = to_agent.render(reports[0]) if len(reports) == 1 else to_agent.render_many(reports)
+        return finish(inert_json(text_of_reports), "agent", reports)
 
     def explain(self, name: str, vllm_version: str = "") -> str:
         """Explain the id of a cause (`kv-cache-too-small-for-max-len`), a vLLM flag (`--max-num-seqs`) or a fact."""

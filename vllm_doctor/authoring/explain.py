@@ -115,7 +115,7 @@ def _cases(rule: Rule, translate: Translate) -> Iterator[str]:
         if case.title:
             yield f"**{outline.title(translated(case.title, translate))}.** {text}"
         else:
-            yield message("Or: {text}", text=text).said(translate) if seen else text
+            yield message("Or: {text}", text=text).translated(translate) if seen else text
         seen = True
 
 
@@ -223,10 +223,12 @@ def _replacement_advice(flag: flags.Flag, language: Language) -> str:
     if advice is None:
         return ""
     replacement = " ".join(f"{name} {value}".strip() for name, value in advice.set.items())
-    said = language.say(" Write `{words}` instead.", words=replacement) if replacement else ""
+    sentence = language.say(" Write `{words}` instead.", words=replacement) if replacement else ""
     if advice.drop and not replacement:
-        said = language.say(" Leave it out.")
-    return joined(" ", [said, language.gettext(advice.note)]).said(language.gettext) if advice.note else said
+        sentence = language.say(" Leave it out.")
+    if not advice.note:
+        return sentence
+    return joined(" ", [sentence, language.gettext(advice.note)]).translated(language.gettext)
 
 
 def fact_page(name: str, base: RuleBase, link: Link = "`{}`".format, language: Language = ENGLISH) -> str:

@@ -87,11 +87,11 @@ def steps(template: str, translate: Translate = str) -> list[str]:
 
 def _or(texts: Sequence[str], translate: Translate) -> str:
     """Return texts of which one is shown."""
-    return "\n\n".join([texts[0], *(message("Or: {text}", text=text).said(translate) for text in texts[1:])])
+    return "\n\n".join([texts[0], *(message("Or: {text}", text=text).translated(translate) for text in texts[1:])])
 
 
 def _labelled(label: str, text: str, translate: Translate) -> str:
-    return message("{name}: {reason}", name=label, reason=text).said(translate) if label else text
+    return message("{name}: {reason}", name=label, reason=text).translated(translate) if label else text
 
 
 def _variants(body: Sequence[nodes.Node]) -> list[str]:
@@ -169,11 +169,11 @@ def _branches(part: nodes.If, translate: Translate) -> list[tuple[str, Sequence[
     named = [(_platform(one.test), one.body) for one in (part, *part.elif_)]
     platforms = [platform for platform, _ in named]
     found: list[tuple[str, Sequence[nodes.Node]]] = [
-        (message("On {platform}", platform=platform).said(translate) if platform else "", body)
+        (message("On {platform}", platform=platform).translated(translate) if platform else "", body)
         for platform, body in named]
     if part.else_:
         others = message("Elsewhere") if "CUDA" in platforms else message("On {platform}", platform="CUDA")
-        found.append((others.said(translate) if any(platforms) else "", part.else_))
+        found.append((others.translated(translate) if any(platforms) else "", part.else_))
     return found
 
 

@@ -92,9 +92,9 @@ def _environment() -> Environment:
 def _used(text: str) -> Counter[str]:
     """Return the names, the filters and the conditions that a template uses."""
     tree = _environment().parse(text)
-    made: Counter[str] = Counter(node.name for node in tree.find_all(nodes.Name))
-    made.update(f"|{node.name}" for node in tree.find_all(nodes.Filter))
-    return made
+    names: Counter[str] = Counter(node.name for node in tree.find_all(nodes.Name))
+    names.update(f"|{node.name}" for node in tree.find_all(nodes.Filter))
+    return names
 
 
 def _typography(chinese: str, *, is_template: bool) -> Iterator[str]:

@@ -39,14 +39,14 @@ class Bundle(NamedTuple):
 def write_bundle(path: str | os.PathLike[str], bundle: Bundle) -> tuple[str, ...]:
     """Write the archive; return the names of the files in it. Raises InputError if it cannot be written."""
     files = dict(_files(bundle))
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in files.items():
             archive.writestr(zipfile.ZipInfo(f"vllm-doctor-bundle/{name}", _DATE), text.encode("utf-8", "replace"),
                              zipfile.ZIP_DEFLATED)
     try:
         with open(path, "xb") as file:
-            file.write(made.getvalue())
+            file.write(buffer.getvalue())
     except OSError as error:
         raise InputError(f"{os.fspath(path)}: {reason(error)}") from error
     return tuple(files)
@@ -95,7 +95,7 @@ def _issue(report: Report, redactor: Redactor) -> str:
 @cache
 def _environment() -> Environment:
     folder = Path(__file__).parent
-    made = Environment(loader=FileSystemLoader(folder), autoescape=False, trim_blocks=True,  # noqa: S701 - Markdown
-                       lstrip_blocks=True, undefined=StrictUndefined, keep_trailing_newline=True)
-    made.filters["markdown"] = lambda value: markdown(str(value))
-    return made
+    environment = Environment(loader=FileSystemLoader(folder), autoescape=False, trim_blocks=True,  # noqa: S701 - Markdown
+                              lstrip_blocks=True, undefined=StrictUndefined, keep_trailing_newline=True)
+    environment.filters["markdown"] = lambda value: markdown(str(value))
+    return environment

@@ -30,9 +30,9 @@ def raised_in(message: str, *, least_words: int = 1) -> str | None:
 
 @lru_cache(maxsize=1)  # the feature and the file of one failure are both looked up by its message
 def _longest_phrase(message: str) -> str | None:
-    said = words_of(message)
-    begun = (_phrases().get(word, {}) for word in dict.fromkeys(said.split()))
-    return max((phrase for phrases in begun for phrase in phrases if phrase in said), key=len, default=None)
+    words = words_of(message)
+    begun = (_phrases().get(word, {}) for word in dict.fromkeys(words.split()))
+    return max((phrase for phrases in begun for phrase in phrases if phrase in words), key=len, default=None)
 
 
 def _first_word(phrase: str) -> str:

@@ -115,11 +115,11 @@ def _joined_report(logs: tuple[Place, ...], options: Options, values: dict[str, 
 def _diagnosed(path: Place, options: Options) -> list[tuple[Diagnosis, Report]]:
     """Return each log of a file, read, with its report."""
     with _opened(path) as logs:
-        made = []
+        diagnosed = []
         for log in logs:
             diagnosis = _fed(log, options)
-            made.append((diagnosis, diagnosis.finish()))
-        return [(diagnosis, report.with_caveats(*logs.notes)) for diagnosis, report in made]
+            diagnosed.append((diagnosis, diagnosis.finish()))
+        return [(diagnosis, report.with_caveats(*logs.notes)) for diagnosis, report in diagnosed]
 
 
 def _is_written(path: str, text: str) -> bool:
@@ -164,12 +164,12 @@ def _read(path: Place, options: Options, problems: list[InputError], *, every: b
     if every and not (isinstance(path, str) and path != "-" and os.path.isfile(path)):
         raise InputError(message("--run all reads the log more than once: give it as a file, not {name}",
                                  name=_name(path)))
-    made, counts = _read_once(path, options, problems)
+    reports, counts = _read_once(path, options, problems)
     for number in range(1, max(counts, default=0) + 1 if every else 1):
         again, _ = _read_once(path, options._replace(run=number), [], [count >= number for count in counts])
-        made = again if number == 1 else [*made, *again]
-    places = {report.source.path: place for place, report in reversed(list(enumerate(made)))}
-    return sorted(made, key=lambda report: places[report.source.path]) if every else made
+        reports = again if number == 1 else [*reports, *again]
+    places = {report.source.path: place for place, report in reversed(list(enumerate(reports)))}
+    return sorted(reports, key=lambda report: places[report.source.path]) if every else reports
 
 
 def _read_once(path: Place, options: Options, problems: list[InputError],

@@ -38,22 +38,22 @@ def texts(command: click.Command, name: str = "vllm-doctor") -> Iterator[tuple[s
 
 def translated(command: click.Command, language: Language) -> click.Command:
     """Return a copy of a command whose help is in a language, and that of its options and subcommands."""
-    made = copy(command)
+    result = copy(command)
     for own in ("help", "short_help"):
         if text := getattr(command, own, None):
-            setattr(made, own, "\n\n".join(language.gettext(part) for part in _paragraphs(text)))
-    made.params = [copy(option) for option in command.params]
-    for option in made.params:
+            setattr(result, own, "\n\n".join(language.gettext(part) for part in _paragraphs(text)))
+    result.params = [copy(option) for option in command.params]
+    for option in result.params:
         if isinstance(option, click.Option) and option.help:
             option.help = language.gettext(option.help)
-    made.context_class = type("Context", (click.Context,), {"formatter_class": _formatter(language)})
+    result.context_class = type("Context", (click.Context,), {"formatter_class": _formatter(language)})
     if isinstance(command, click.Group):
         def subcommand(context: click.Context, name: str) -> click.Command | None:
             found = command.get_command(context, name)
             return None if found is None else translated(found, language)
 
-        made.get_command = subcommand  # type: ignore[attr-defined]
-    return made
+        result.get_command = subcommand  # type: ignore[attr-defined]
+    return result
 
 
 def _paragraphs(text: str) -> list[str]:

@@ -38,8 +38,8 @@ def host_logs(values: dict[str, Any]) -> tuple[HostLogs, ...]:
     pods, container, previous = values.pop("pods"), values.pop("container"), values.pop("previous")
     if (container or previous) and not pods:
         raise InputError("--container and --previous belong to --pod [NAMESPACE/]POD")
-    made = [HostLogs(f"--pod {pod}", partial(hosts.pod_logs, pod, container, previous=previous)) for pod in pods]
+    logs = [HostLogs(f"--pod {pod}", partial(hosts.pod_logs, pod, container, previous=previous)) for pod in pods]
     for option, key, read in (("--docker", "containers", hosts.container_logs), ("--journal", "units", hosts.unit_logs),
                               ("--slurm", "jobs", hosts.job_logs)):
-        made += [HostLogs(f"{option} {name}", partial(read, name)) for name in values.pop(key)]
-    return tuple(made)
+        logs += [HostLogs(f"{option} {name}", partial(read, name)) for name in values.pop(key)]
+    return tuple(logs)

@@ -61,9 +61,9 @@ def changes(bad: RunAnalysis, report: Report, good: RunAnalysis, good_report: Re
     """Return what differs between a failed start and a good one, the change that explains the failure first."""
     named = named_by_failure(bad, report)
     settings = list(_settings(bad, good, named))
-    told = {one.keyword for one in settings}
+    keywords = {one.keyword for one in settings}
     found = [*_programs(bad, good), *settings, *_facts(bad, good, _SYSTEM, _Kind.SYSTEM),
-             *(one for one in _facts(bad, good, _MEASURED, _Kind.MEASURED) if one.keyword not in told),
+             *(one for one in _facts(bad, good, _MEASURED, _Kind.MEASURED) if one.keyword not in keywords),
              *_memory(report, good_report)]
     unique = {one.what: one for one in reversed(found)}
     differences = [one for one in found if unique[one.what] is one]
@@ -135,8 +135,8 @@ def _arguments(case: RunAnalysis) -> dict[str, Any]:
     if case.run.settings_kind == "arguments":  # all of them, defaults included
         printed = {name: value for name, value in printed.items()
                    if name in typed or not _is_default(name, value, case)}
-    made = {**typed, **printed}
-    return {name: value for name, value in made.items() if name not in _SAME_MODEL and value is not None}
+    arguments = {**typed, **printed}
+    return {name: value for name, value in arguments.items() if name not in _SAME_MODEL and value is not None}
 
 
 def _or_default(value: Any, case: RunAnalysis, keyword: str) -> Any:

@@ -184,8 +184,8 @@ def _computes_no_tokens(known: Mapping[str, Any]) -> bool:
 
 def _is_slow(known: Mapping[str, Any]) -> bool:
     """Return whether the last statistics show no prompt and under 0.2 tokens/s per request, with no known limit."""
-    running, made = number(known, "running_requests"), number(known, "generation_tokens_per_s")
-    slow = running and made is not None and made < running * 0.2 and number(known, "prompt_tokens_per_s") == 0
+    running, rate = number(known, "running_requests"), number(known, "generation_tokens_per_s")
+    slow = running and rate is not None and rate < running * 0.2 and number(known, "prompt_tokens_per_s") == 0
     return bool(slow) and not _is_limited(known)
 
 

@@ -92,11 +92,11 @@ def says_to_try(text: str) -> bool:
 def ordered(candidates: Iterable[Candidate], known: Mapping[str, Any]) -> list[Fix]:
     """Return the fixes by loss. Those that are not proven to suffice come later and say so."""
     ranked = sorted(candidates, key=lambda candidate: _rank(candidate, known))
-    made: list[Fix] = []
+    result: list[Fix] = []
     for candidate in ranked:
-        words = _FURTHER_STEP if any(_FIRST_STEP in fix.why for fix in made) else _FIRST_STEP
-        made.append(candidate.fix if candidate.is_proven else _as_a_step(candidate.fix, words))
-    return made
+        words = _FURTHER_STEP if any(_FIRST_STEP in fix.why for fix in result) else _FIRST_STEP
+        result.append(candidate.fix if candidate.is_proven else _as_a_step(candidate.fix, words))
+    return result
 
 
 def _rank(candidate: Candidate, known: Mapping[str, Any]) -> tuple[int, int, int]:

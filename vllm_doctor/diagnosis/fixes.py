@@ -70,11 +70,11 @@ def let(rule: Rule, known: Mapping[str, Any]) -> dict[str, Any]:
 
 def fixes(rule: Rule, context: FixContext, limit: int) -> tuple[Fix, ...]:
     """Return the rule's fixes that apply here, best first: as the rule has them, or by what the user loses."""
-    made = ((entry, _fix(entry, rule, context)) for entry in rule.fixes)
+    offered = ((entry, _fix(entry, rule, context)) for entry in rule.fixes)
     if rule.order == "loss":
-        candidates = [Candidate(fix, _suffices(entry, context.known)) for entry, fix in made if fix is not None]
+        candidates = [Candidate(fix, _suffices(entry, context.known)) for entry, fix in offered if fix is not None]
         return tuple(ordered(candidates, context.known)[:limit])
-    return tuple(islice(_distinct(fix for _, fix in made if fix is not None), limit))
+    return tuple(islice(_distinct(fix for _, fix in offered if fix is not None), limit))
 
 
 def applies(entry: FixRule | Case, known: Mapping[str, Any]) -> bool:
@@ -83,10 +83,10 @@ def applies(entry: FixRule | Case, known: Mapping[str, Any]) -> bool:
             and all(evaluator.parse(source).holds(known) for source in entry.when))
 
 
-def _distinct(made: Iterable[Fix]) -> Iterator[Fix]:
+def _distinct(offered: Iterable[Fix]) -> Iterator[Fix]:
     """Yield the fixes that change other settings than those before them, or have steps of their own."""
     changed: set[tuple[object, ...]] = set()
-    for fix in made:
+    for fix in offered:
         change = (*sorted(fix.flags.items()), *sorted(fix.unset), *sorted(fix.env.items()))
         if not change or fix.action or change not in changed:
             yield fix
@@ -172,8 +172,8 @@ def _in_program(fix: Fix, context: FixContext) -> Fix:
 def _steps(action: Action | None, known: Mapping[str, Any]) -> tuple[str, ...]:
     if action is None:
         return ()
-    said = (renderer.render_line(step, known) for step in action.steps)
-    return tuple(step for step in said if step)
+    lines = (renderer.render_line(step, known) for step in action.steps)
+    return tuple(step for step in lines if step)
 
 
 def _value(source: Any, known: Mapping[str, Any]) -> Any:
@@ -182,18 +182,18 @@ def _value(source: Any, known: Mapping[str, Any]) -> Any:
 
 def _typed_values(entries: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, str] | None:
     """Return flags or variables with their values as typed; None if one cannot be computed."""
-    made: dict[str, str] = {}
+    values: dict[str, str] = {}
     for name, source in entries.items():
         value = _value(source, known)
         names = _flag_names((name,), known)
         if value is UNKNOWN or not names:
             return None
         if value is not False:
-            made[names[0]] = typed(value)
-    return made
+            values[names[0]] = typed(value)
+    return values
 
 
-def _may_offer(entries: Mapping[str, Any], made: Mapping[str, str], known: Mapping[str, Any]) -> bool:
+def _may_offer(entries: Mapping[str, Any], fix: Mapping[str, str], known: Mapping[str, Any]) -> bool:
     """Return whether values from the log may be used in the flags and variables of a fix.
 
     A value must not begin with a dash or name code to load, and a variable must be one that vLLM has.
@@ -201,7 +201,7 @@ def _may_offer(entries: Mapping[str, Any], made: Mapping[str, str], known: Mappi
     for name, source in entries.items():
         is_read = isinstance(source, str) and bool(evaluator.parse(source).names)
         for flag in _flag_names((name,), known)[:1]:
-            value = made.get(flag, "")
+            value = fix.get(flag, "")
             is_option = value.startswith("-") and not _NEGATIVE.fullmatch(value)
             if is_read and (is_option or HIDDEN in value or "\n" in value):
                 return False
@@ -219,14 +219,14 @@ def _may_be_named_by_log(name: str) -> bool:
 
 def _flag_names(names: tuple[str, ...], known: Mapping[str, Any]) -> tuple[str, ...]:
     """Return flags and variables (in capitals) unchanged; any other name is a fact that holds one or more of them."""
-    made: list[str] = []
+    result: list[str] = []
     for name in names:
         if name.startswith("-") or name[:1].isupper():
-            made.append(name)
+            result.append(name)
         elif name in known:
             held = [word.partition("=")[0] for word in str(known[name]).split()]
-            made.extend(word for word in held if word.startswith("-") or word.isupper())
-    return tuple(dict.fromkeys(made))
+            result.extend(word for word in held if word.startswith("-") or word.isupper())
+    return tuple(dict.fromkeys(result))
 
 
 def typed(value: Any) -> str:

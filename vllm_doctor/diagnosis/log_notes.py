@@ -27,29 +27,29 @@ class InputSummary(NamedTuple):
 def notes(analysis: RunAnalysis, summary: InputSummary) -> tuple[str, ...]:
     """Return what every reader of the report must know about the log."""
     run = analysis.run
-    said = []
+    texts = []
     imported_again = any(item.rule.id in _IMPORTED_AGAIN for item in analysis.fired)
     if summary.runs > 1 and not summary.asked and not imported_again:
-        said.append(message("The log has {runs} server starts; this report is on number {number}.", runs=summary.runs,
-                            number=run.number))
+        texts.append(message("The log has {runs} server starts; this report is on number {number}.", runs=summary.runs,
+                             number=run.number))
     if run.phase and not run.begun:
-        said.append(message("The beginning of the server start is missing from the log."))
+        texts.append(message("The beginning of the server start is missing from the log."))
     if run.omissions:
         lines = joined(", ", map(str, run.omissions))
-        said.append(message("Lines are omitted from the log (at line {lines}).", lines=lines))
+        texts.append(message("Lines are omitted from the log (at line {lines}).", lines=lines))
     if analysis.fired and analysis.frontend is None and analysis.command is not None:
         if analysis.left_out:
-            said.append(message("Not included in the rebuilt command: {left_out}.",
-                                left_out=joined(", ", analysis.left_out)))
+            texts.append(message("Not included in the rebuilt command: {left_out}.",
+                                 left_out=joined(", ", analysis.left_out)))
         if analysis.differing:
             flags = joined(", ", ("--" + name.replace("_", "-") for name in analysis.differing))
-            said.append(message("The command in the log and the arguments vLLM printed differ ({flags}); the printed "
-                                "ones are used.", flags=flags))
+            texts.append(message("The command in the log and the arguments vLLM printed differ ({flags}); the printed "
+                                 "ones are used.", flags=flags))
     if summary.long_lines:
-        said.append(message("{long_lines} very long lines were truncated.", long_lines=summary.long_lines))
+        texts.append(message("{long_lines} very long lines were truncated.", long_lines=summary.long_lines))
     if summary.slow:
-        said.append(message("Patterns skipped because they took too long: {slow}.", slow=joined(", ", summary.slow)))
-    return tuple(said)
+        texts.append(message("Patterns skipped because they took too long: {slow}.", slow=joined(", ", summary.slow)))
+    return tuple(texts)
 
 
 def input_notes(analysis: RunAnalysis, summary: InputSummary) -> tuple[str, ...]:
@@ -76,13 +76,13 @@ def input_notes(analysis: RunAnalysis, summary: InputSummary) -> tuple[str, ...]
 
 def _conflicting_measurements(run: Run, names: Iterable[str]) -> list[str]:
     """Return the measured facts that differ between ranks or lines, each with its place."""
-    said: list[str] = []
+    texts: list[str] = []
     for name in names:
         places = run.facts.observations(name)
         if run.facts.merge_of(name) in {"max", "min"} and len({fact.value for fact in places}) > 1:
             values = [(f"{fact.value:g}" if isinstance(fact.value, float) else fact.value, fact.line)
                       for fact in places[:4]]
             shown = joined(", ", (message("{value} (line {line})", value=value, line=line) for value, line in values))
-            said.append(message("{name} has several values: {shown}; {used} is used.", name=name, shown=shown,
-                                used=run.facts.get(name)))
-    return said
+            texts.append(message("{name} has several values: {shown}; {used} is used.", name=name, shown=shown,
+                                 used=run.facts.get(name)))
+    return texts

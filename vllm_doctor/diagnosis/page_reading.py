@@ -15,7 +15,7 @@ from vllm_doctor.options import Options
 from vllm_doctor.pages import Excerpt, Page
 from vllm_doctor.pages.line_kinds import is_output
 from vllm_doctor.reports.model import Report, Source
-from vllm_doctor.reports.texts import failure_title, said
+from vllm_doctor.reports.texts import failure_title, title_with_ranks
 from vllm_doctor.text.patterns import lazy_pattern
 
 _NOTHING = message(
@@ -116,25 +116,25 @@ def _excerpts(page: Page) -> Iterator[tuple[Sequence[Excerpt], tuple[str, ...]]]
     yield page.excerpts, ()
     seen = [page.excerpts]
     for join in (_with_messages, rejoined):
-        made = tuple(Excerpt(tuple(join(one.rows)), one.first_line, one.is_new_server) for one in page.excerpts)
-        if made not in seen:
-            seen.append(made)
-            yield made, (REJOINED,)
+        excerpts = tuple(Excerpt(tuple(join(one.rows)), one.first_line, one.is_new_server) for one in page.excerpts)
+        if excerpts not in seen:
+            seen.append(excerpts)
+            yield excerpts, (REJOINED,)
 
 
 def _with_messages(rows: Sequence[Row]) -> list[Row]:
     """Return rows with the message of an exception, broken into lines by hand, joined to one line."""
-    made: list[Row] = []
+    result: list[Row] = []
     is_open = False
     for row in rows:
-        if is_open and row.text.strip() and not is_output(row.text) and made:
-            last = made[-1]
+        if is_open and row.text.strip() and not is_output(row.text) and result:
+            last = result[-1]
             lines = row.number - last.number + row.lines
-            made[-1] = Row(last.number, f"{last.text.rstrip()} {row.text.strip()}", lines)
+            result[-1] = Row(last.number, f"{last.text.rstrip()} {row.text.strip()}", lines)
             continue
         is_open = _EXCEPTION.search(row.text) is not None
-        made.append(row)
-    return made
+        result.append(row)
+    return result
 
 
 def _caveats(page: Page, starts: Sequence[RunAnalysis], report: Report) -> tuple[str, ...]:
@@ -158,7 +158,7 @@ def _headline(start: RunAnalysis, path: str) -> str:
     """Return what a start came to, in one line."""
     report = report_builder.build(start, Source(path, 0, 0, 1, start.run.number))
     if report.cause is not None and report.cause.severity == "error":
-        return Message.through(message("{text}", text=said(report.cause)), _without_stop)
+        return Message.through(message("{text}", text=title_with_ranks(report.cause)), _without_stop)
     if report.unexplained is not None:
         return failure_title(report.unexplained).rstrip(".")
     return message("a failure whose error is not shown") if report.status == "failed" else message("no failure")

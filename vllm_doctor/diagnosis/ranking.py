@@ -1,6 +1,6 @@
 """Which finding is the cause.
 
-The order can be said in one sentence: causes before cascades and advice; what the server did not survive before what it
+The order in one sentence: causes before cascades and advice; what the server did not survive before what it
 did; a specific rule hides the general one it refines; errors before warnings before remarks; where the server ended,
 what can end one before what refuses requests; then the earliest line, but of warnings and remarks those of the service
 before those of the start.

@@ -180,11 +180,11 @@ def _of_case(rule: Rule, part: Literal["title", "explain"], known: Mapping[str, 
 
 def _evidence(hits: Hits, clean: Callable[[Any], Any]) -> tuple[Evidence, ...]:
     """Return the first lines of evidence, each text once: ranks and tracebacks repeat it."""
-    said: dict[str, Evidence] = {}
+    by_text: dict[str, Evidence] = {}
     for hit in hits.first:
         text = _short(clean(hit.text[:_LONGEST]))
-        said.setdefault(text.rpartition("Error: ")[2], Evidence(hit.line, text))
-    return tuple(said.values())[:_EVIDENCE]
+        by_text.setdefault(text.rpartition("Error: ")[2], Evidence(hit.line, text))
+    return tuple(by_text.values())[:_EVIDENCE]
 
 
 def _confidence(item: Fired) -> float:

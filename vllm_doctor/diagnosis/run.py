@@ -190,7 +190,7 @@ class Run:
         if event.level or event.is_code or self.serving_line or not ENGINE_PROCESS.match(event.process):
             return False
         raised = exception_lines.on_own_line(event.text)
-        return raised is not None and not raised.said
+        return raised is not None and not raised.introduction
 
     def collect_failure(self, event: Event, *, may_quote_client: bool = False) -> None:
         """Collect what may be the failure from an event; `may_quote_client` says that it may be a client's words."""

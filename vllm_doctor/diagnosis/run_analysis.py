@@ -59,21 +59,21 @@ class RunAnalysis:
     def facts(self) -> dict[str, Any]:
         """Return the run's facts, completed from the command where the log does not print them."""
         facts = self.run.facts.values()
-        told = FactStore(self.base.names)
+        extracted = FactStore(self.base.names)
         if self.typed is not None:
             arguments = self._typed_arguments
             for name, definition in self.base.names.items():
                 if name not in facts and definition.args in arguments:
-                    told.add(name, definition.from_setting(arguments[definition.args]), 0)
+                    extracted.add(name, definition.from_setting(arguments[definition.args]), 0)
             if "vllm_version" not in facts and self.typed.image_version:
-                told.add("vllm_version", self.typed.image_version, 0)
+                extracted.add("vllm_version", self.typed.image_version, 0)
         for name, value in self._shown(facts).items():
-            told.add(name, value, 0)
-        said = told.values()
-        is_wanted = self.options.kv_shape is not None or "gpu_used_gib" in {**said, **facts}
-        if is_wanted and (found := model_kv_bytes(self.options.kv_shape, {**said, **facts})):
-            said["model_kv_bytes_per_token"] = found
-        return {name: facts.get(name, said.get(name)) for name in self.base.names if name in facts or name in said}
+            extracted.add(name, value, 0)
+        values = extracted.values()
+        is_wanted = self.options.kv_shape is not None or "gpu_used_gib" in {**values, **facts}
+        if is_wanted and (found := model_kv_bytes(self.options.kv_shape, {**values, **facts})):
+            values["model_kv_bytes_per_token"] = found
+        return {name: facts.get(name, values.get(name)) for name in self.base.names if name in facts or name in values}
 
     def _shown(self, facts: Mapping[str, Any]) -> dict[str, Any]:
         """Return the facts about the GPU that the options and its tool's output show and the log does not."""

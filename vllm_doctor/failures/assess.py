@@ -84,42 +84,42 @@ def find(collected: FailureCollector, start: Start, proofs: Sequence[Proof],
     `proofs` are lines of the rule that explains the failure, `passing` of rules for what a server outlives, `harmless`
     of rules for records that only look like a failure.
     """
-    told = [one for one in collected.candidates() if _counts(one, start)
-            and not (one.shape == "record" and one.line in harmless)]
-    lasting = [one for one in told if not any(one.begin <= line <= one.last_line for line in passing)]
+    candidates = [one for one in collected.candidates() if _counts(one, start)
+                  and not (one.shape == "record" and one.line in harmless)]
+    lasting = [one for one in candidates if not any(one.begin <= line <= one.last_line for line in passing)]
     if start.status == "failed" and any(
             one.shape not in _WEAK and not is_teardown(one) and not is_cascade(one) for one in lasting):
-        told = lasting
-    chosen = choose(told, advances=start.advances, evidence=[proof.line for proof in proofs])
+        candidates = lasting
+    chosen = choose(candidates, advances=start.advances, evidence=[proof.line for proof in proofs])
     if proofs and not (chosen and any(_shows(chosen, proof) for proof in proofs)):
-        chosen = _better(chosen, _of_proof(proofs[0], told))
+        chosen = _better(chosen, _of_proof(proofs[0], candidates))
     is_bare = chosen is None or chosen.is_cut
     if is_bare and start.status in {"unknown", "failed"} and not start.phase and not collected.records:
         chosen = next(iter(collected.sentences()), chosen)
     if chosen is None and start.status == "failed":
         chosen = next((one for one in collected.candidates() if not is_teardown(one)), None)
     if chosen is None or start.status not in {"serving", "stopped"}:
-        return chosen and _with_cut_calls(_with_class(chosen, told), told)
+        return chosen and _with_cut_calls(_with_class(chosen, candidates), candidates)
     if is_consequence(chosen):
-        chosen = _of_answer(chosen, told)
+        chosen = _of_answer(chosen, candidates)
     elif chosen.shape == "record":
-        chosen = next((one for one in told if one.shape in _EXCEPTIONS and one not in lasting), chosen)
+        chosen = next((one for one in candidates if one.shape in _EXCEPTIONS and one not in lasting), chosen)
     return _reason_of_answer(chosen, collected) if chosen is not None and chosen.shape == "http" else chosen
 
 
-def _with_class(chosen: Candidate, told: Sequence[Candidate]) -> Candidate:
+def _with_class(chosen: Candidate, candidates: Sequence[Candidate]) -> Candidate:
     """Return the exception with the same message as a record, if the log shows one: it names its class."""
     if chosen.shape != "record":
         return chosen
-    said = chosen.message.strip()
-    return next((one for one in told if one.shape in _EXCEPTIONS and one.message.strip() == said), chosen)
+    message = chosen.message.strip()
+    return next((one for one in candidates if one.shape in _EXCEPTIONS and one.message.strip() == message), chosen)
 
 
-def _with_cut_calls(chosen: Candidate, told: Sequence[Candidate]) -> Candidate:
+def _with_cut_calls(chosen: Candidate, candidates: Sequence[Candidate]) -> Candidate:
     """Return a record with the calls of the traceback below it, if the log shows these without the exception."""
     if chosen.shape != "record" or chosen.frames:
         return chosen
-    return chosen._replace(frames=next((one.frames for one in told if is_above(chosen, one)), ()))
+    return chosen._replace(frames=next((one.frames for one in candidates if is_above(chosen, one)), ()))
 
 
 def _shows(candidate: Candidate, proof: Proof) -> bool:
@@ -128,12 +128,12 @@ def _shows(candidate: Candidate, proof: Proof) -> bool:
     return candidate.line <= proof.line <= candidate.last_line + below
 
 
-def _of_answer(cascade: Candidate, told: Sequence[Candidate]) -> Candidate | None:
+def _of_answer(cascade: Candidate, candidates: Sequence[Candidate]) -> Candidate | None:
     """Return what failed where a server went on: the answer 5xx, or what says more of its reason.
 
     That is which other server could not be reached for it, or that the engine had died.
     """
-    answer = next((one for one in told if one.is_server_error), None)
+    answer = next((one for one in candidates if one.is_server_error), None)
     return cascade if answer is not None and cascade.exception in _UNREACHABLE | _DEAD else answer
 
 
@@ -164,11 +164,11 @@ def raised_by_engine(collected: FailureCollector) -> bool:
 
 def is_answered_with_5xx(collected: FailureCollector, lines: Iterable[int]) -> bool:
     """Return whether a request was answered with 5xx right after one of the lines or right before its traceback."""
-    told = list(collected.candidates())
-    answers = [one.line for one in told if one.is_server_error]
+    candidates = list(collected.candidates())
+    answers = [one.line for one in candidates if one.is_server_error]
     if not answers:
         return False
-    tracebacks = [(one.begin, one.last_line) for one in told if one.frames]
+    tracebacks = [(one.begin, one.last_line) for one in candidates if one.frames]
     for line in lines:
         begin = min((begin for begin, end in tracebacks if begin <= line <= end), default=line)
         if any(begin - _BEFORE_ANSWER <= answer <= line + ANSWER_REACH for answer in answers):
@@ -181,7 +181,7 @@ def raised_by_caller(collected: FailureCollector) -> bool:
 
     Python prints such a traceback outside any record; at its end, the process terminates its engine.
     """
-    return any((one.shape == "traceback" or (one.shape == "exception" and not one.said))
+    return any((one.shape == "traceback" or (one.shape == "exception" and not one.introduction))
                and not (one.level or one.served or one.is_of_engine)
                and not (is_teardown(one) or is_cascade(one) or _passes_on(one)) for one in collected.candidates())
 
@@ -272,7 +272,7 @@ def describe(candidate: Candidate, start: Start, given: Mapping[str, Any] | None
         feature = "request"
     is_of_server = candidate.is_of_worker or candidate.is_of_engine
     is_alone = not start.phase and not is_of_server and collected.records <= (candidate.shape == "record")
-    text = f"{candidate.said} {candidate.message}"
+    text = f"{candidate.introduction} {candidate.message}"
     return Failure(
         line=candidate.line, last_line=candidate.last_line, exception=candidate.exception, message=candidate.message,
         origin=origin,
@@ -344,18 +344,18 @@ def _counts(candidate: Candidate, start: Start) -> bool:
     return True
 
 
-def _of_proof(proof: Proof, told: Iterable[Candidate]) -> Candidate:
+def _of_proof(proof: Proof, candidates: Iterable[Candidate]) -> Candidate:
     """Return the exception that a rule's line of evidence is of, or one made of the line."""
-    for one in told:
+    for one in candidates:
         if one.shape in _EXCEPTIONS and _shows(one, proof) and not is_cascade(one):
             return one
     text = proof.text
     raised = exception_lines.from_repr(text) or exception_lines.in_sentence(text) or exception_lines.on_own_line(text)
     if raised is not None:
-        return Candidate(proof.line, proof.line, "quoted", raised.name, raised.message, said=raised.said,
-                         module=raised.module)
-    said = error_lines.argument_parser_error(text) or error_lines.record_message(text)
-    return Candidate(proof.line, proof.line, "record", None, said)
+        return Candidate(proof.line, proof.line, "quoted", raised.name, raised.message,
+                         introduction=raised.introduction, module=raised.module)
+    message = error_lines.argument_parser_error(text) or error_lines.record_message(text)
+    return Candidate(proof.line, proof.line, "record", None, message)
 
 
 def _better(chosen: Candidate | None, proof: Candidate) -> Candidate:

@@ -39,19 +39,19 @@ def choose(candidates: Iterable[Candidate], *, advances: int, evidence: Sequence
     `advances` is how often the start made progress; `evidence` the lines on which a rule that explains the failure
     fired: the candidate that holds one of them goes first.
     """
-    told = without_exits(one for one in candidates if not is_teardown(one))
+    kept = without_exits(one for one in candidates if not is_teardown(one))
     for line in evidence:
-        holding = [one for one in told if one.line <= line <= one.last_line and one.shape != "cut"
+        holding = [one for one in kept if one.line <= line <= one.last_line and one.shape != "cut"
                    and not is_cascade(one)]
         if holding:
-            return _root(_beside(holding[0], told), told)
-    ranked = sorted(told, key=lambda one: _rank(one, advances))
+            return _root(_beside(holding[0], kept), kept)
+    ranked = sorted(kept, key=lambda one: _rank(one, advances))
     if not ranked:
         return None
-    best = _root(ranked[0], told)
+    best = _root(ranked[0], kept)
     if best.shape == "cut":
         best = next((one for one in ranked if quoted_error(one) or _tells_more(one, best)), best)
-    return _with_calls(best, told)
+    return _with_calls(best, kept)
 
 
 def is_above(record: Candidate, cut: Candidate) -> bool:

@@ -18,7 +18,7 @@ from vllm_doctor.text.omissions import is_omission
 from vllm_doctor.text.patterns import lazy_pattern
 from vllm_doctor.text.traceback_head import TRACEBACK
 
-_REPORTED = lazy_pattern(r"while processing method \w{1,60}: (?P<said>[^\n]{3,4000}), Traceback \(most recent")
+_REPORTED = lazy_pattern(r"while processing method \w{1,60}: (?P<message>[^\n]{3,4000}), Traceback \(most recent")
 """How V0's worker processes print an exception: its message, without its class, before the traceback."""
 _NEXT_RECORD = lazy_pattern(r" {4,200}(?:ERROR|CRITICAL) [^\n]{0,100}$", cues=("ERROR ", "CRITICAL "))
 _PROBE = " probe failed: "  # a kubelet quotes behind it what its own client raises
@@ -53,7 +53,7 @@ class _Open:
     last_text: str = ""  # its last line, as the event had it
     record: Candidate | None = None  # what was read last, if it is one
     heading: Candidate | None = None  # the record right before the traceback
-    said: str = ""  # the message that the line with which the traceback began has
+    reported_message: str = ""  # the message that the line with which the traceback began has
     named: str | None = None  # the class of the exception, where the line with which the traceback began has it
     state: tuple[str, bool, int] = ("", False, 0)  # phase, served and advances at that line
     group: int = 0
@@ -156,26 +156,26 @@ class FailureCollector:
     def candidates(self) -> Iterator[Candidate]:
         """Return the candidates for the failure, in the order of the log."""
         waiting = [stream.candidate for stream in self._open.values() if stream.candidate is not None]
-        cut = [made for process, stream in self._open.items() if (made := self._cut(process, stream))]
+        cut = [candidate for process, stream in self._open.items() if (candidate := self._cut(process, stream))]
         yield from sorted((*self._first, *self._last, *waiting, *cut), key=lambda one: one.line)
 
     def sentences(self) -> list[Candidate]:
         """Return the last lines that read like error messages, for a log that shows nothing else."""
         lines = list(self._plain)
         found = []
-        for place, (made, text) in enumerate(lines):
+        for place, (candidate, text) in enumerate(lines):
             if (code := error_lines.marked_code(text)) is not None:
                 name, message = exception_lines.raised_by_code(code)
-                found += [made._replace(exception=name, message=message)] if name is not None else []
+                found += [candidate._replace(exception=name, message=message)] if name is not None else []
                 continue
             if not error_lines.is_error_sentence(text):
                 continue
-            message, last = text.strip(), made.line
+            message, last = text.strip(), candidate.line
             for other, more in lines[place + 1:place + 1 + _SENTENCE_LINES]:
                 if other.line != last + 1 or error_lines.ends_message(more):
                     break
                 message, last = f"{message}\n{more}", other.line
-            found.append(made._replace(message=message[:MAX_MESSAGE], last_line=last))
+            found.append(candidate._replace(message=message[:MAX_MESSAGE], last_line=last))
         return found
 
     def _stream(self, process: str) -> _Open:
@@ -197,7 +197,7 @@ class FailureCollector:
         stream.chained = False
         stream.frames, stream.begin, stream.level, stream.last_call = [], event.line, event.level, event.line
         reported = _REPORTED.search(event.text)
-        stream.said = reported["said"] if reported else ""
+        stream.reported_message = reported["message"] if reported else ""
 
     def _call(self, stream: _Open, event: Event, found: Frame) -> None:
         self._close(stream)
@@ -268,16 +268,16 @@ class FailureCollector:
                 return
             if raised.quoted:
                 shape = self._quoted_shape(raised, level)
-            self._begin(stream, event, shape, raised.name, raised.message, state, calls, raised.said,
+            self._begin(stream, event, shape, raised.name, raised.message, state, calls, raised.introduction,
                         "WARNING" if handled else level, raised.module)
             return
         if text.strip() and not event.is_code and not event.frames:  # a blank line may stand between calls
             stream.frames = []
             if stream.ignored and (is_omission(text) or event.line - stream.ignored_line > _IGNORED_REACH):
                 stream.ignored = False
-        told = None if may_quote_client else error_lines.argument_parser_error(text)
-        if told is not None:
-            self._begin(stream, event, "fatal", None, told, state, said=error_lines.other_program(text))
+        found = None if may_quote_client else error_lines.argument_parser_error(text)
+        if found is not None:
+            self._begin(stream, event, "fatal", None, found, state, introduction=error_lines.other_program(text))
             return
         answer = error_lines.http_answer(text)
         if answer is not None:
@@ -285,9 +285,9 @@ class FailureCollector:
             return
         if event.is_code:
             return
-        told = None if may_quote_client else error_lines.process_death(text, logged=bool(event.level))
-        if told is not None and level not in _QUIET:
-            self._begin(stream, event, "fatal", error_lines.cpp_exception_class(told), told, state, level=level)
+        found = None if may_quote_client else error_lines.process_death(text, logged=bool(event.level))
+        if found is not None and level not in _QUIET:
+            self._begin(stream, event, "fatal", error_lines.cpp_exception_class(found), found, state, level=level)
         elif level in {"ERROR", "CRITICAL", "FATAL"}:
             # A blank row says nothing, and stands between the exceptions of a chain.
             if text.strip() and not (error_lines.is_source_line(text) or error_lines.is_cut_prefix(text)):
@@ -308,7 +308,7 @@ class FailureCollector:
                 code = stream.frames[-1].code if stream.frames else ""
                 return exception_lines.with_full_class(raised, code), "traceback"
         raised = exception_lines.on_own_line(text)
-        shape = "traceback" if raised and stream.frames and not raised.said else "exception"
+        shape = "traceback" if raised and stream.frames and not raised.introduction else "exception"
         if raised is None and any(word in text for word in exception_lines.REPR_WORDS):
             raised = exception_lines.from_repr(error_lines.record_message(text)) or exception_lines.in_sentence(text)
         if raised is not None and raised.name == "AssertionError" and not (raised.message or stream.frames):
@@ -320,8 +320,8 @@ class FailureCollector:
 
         Between the two may be the marks under the source line.
         """
-        made, text = self._plain[-1] if self._plain else (None, "")
-        if made is not None and made.line == event.line - 1:
+        candidate, text = self._plain[-1] if self._plain else (None, "")
+        if candidate is not None and candidate.line == event.line - 1:
             return exception_lines.assertion_in_code(text)
         record = stream.record
         is_near = record is not None and event.line - record.line <= _BELOW_SOURCE
@@ -330,28 +330,29 @@ class FailureCollector:
     @staticmethod
     def _quoted_shape(raised: exception_lines.Raised, level: str) -> str:
         """Return the shape of an exception that a line shows as repr() prints it: V0's engine logs nothing else."""
-        if not raised.said and level == "ERROR":
+        if not raised.introduction and level == "ERROR":
             return "repr"
-        return "exception" if raised.said.endswith("exception=") else "quoted"
+        return "exception" if raised.introduction.endswith("exception=") else "quoted"
 
     def _begin(self, stream: _Open, event: Event, shape: str, exception: str | None, message: str,  # noqa: PLR0917
-               state: tuple[str, bool, int], calls: tuple[Frame, ...] = (), said: str = "", level: str = "",
+               state: tuple[str, bool, int], calls: tuple[Frame, ...] = (), introduction: str = "", level: str = "",
                module: str = "") -> None:
         self._close(stream)
         if shape == "traceback" and not stream.group:
             self._groups += 1
             stream.group = self._groups
-        made = self._made(event, shape, exception, message, state)._replace(
-            frames=calls, said=said, module=module, level=level or event.level, group=stream.group if calls else 0,
-            ignored=stream.ignored, begin=stream.begin if calls and stream.begin else event.line)
-        made = embedded_calls.with_escaped_calls(made)
+        candidate = self._made(event, shape, exception, message, state)._replace(
+            frames=calls, introduction=introduction, module=module, level=level or event.level,
+            group=stream.group if calls else 0, ignored=stream.ignored,
+            begin=stream.begin if calls and stream.begin else event.line)
+        candidate = embedded_calls.with_escaped_calls(candidate)
         stream.last_text, stream.last_line = event.text, event.line
-        stream.record = made if shape in {"record", "repr"} else None
-        stream.candidate, stream.lines, stream.is_long = made, 1, error_lines.may_be_long(message) or (
+        stream.record = candidate if shape in {"record", "repr"} else None
+        stream.candidate, stream.lines, stream.is_long = candidate, 1, error_lines.may_be_long(message) or (
             exception is not None and not message)
         stream.frames, stream.begin, stream.ignored = [], 0, False
         stream.chained = False
-        stream.crash = crash_stacks.CrashStack() if crash_stacks.is_crash(made) else None
+        stream.crash = crash_stacks.CrashStack() if crash_stacks.is_crash(candidate) else None
 
     @staticmethod
     def _made(event: Event, shape: str, exception: str | None, message: str,
@@ -363,68 +364,70 @@ class FailureCollector:
 
     def _continue_message(self, stream: _Open, event: Event) -> bool:
         """Return whether an event continues the open message; if so, add it to the message."""
-        made = stream.candidate
-        if made is None:
+        candidate = stream.candidate
+        if candidate is None:
             return False
         text = event.text
-        gap = event.line - made.last_line
+        gap = event.line - candidate.last_line
         stream.last_line = event.line
-        called = (embedded_calls.extended(made, text, event.line) if stream.crash is None
-                  else crash_stacks.extended(made, stream.crash, text))
+        called = (embedded_calls.extended(candidate, text, event.line) if stream.crash is None
+                  else crash_stacks.extended(candidate, stream.crash, text))
         if called is not None:
             stream.candidate = called
             return True
         if gap == 1 and stream.last_text and text.startswith(f"{stream.last_text} "):  # a row that was rejoined
             rest = text[len(stream.last_text) + 1:]
             stream.lines, stream.last_text = stream.lines + 1, text
-            stream.candidate = made._replace(message=f"{made.message} {rest}"[:MAX_MESSAGE], last_line=event.line)
+            message = f"{candidate.message} {rest}"[:MAX_MESSAGE]
+            stream.candidate = candidate._replace(message=message, last_line=event.line)
             return True
         most = error_lines.MOST_LONG_LINES if stream.is_long else error_lines.MOST_LINES
         is_part = (
-            (made.shape not in {"http", "fatal", "quoted"}
-             or (made.shape == "fatal" and error_lines.continues_message(made.message, text)))
+            (candidate.shape not in {"http", "fatal", "quoted"}
+             or (candidate.shape == "fatal" and error_lines.continues_message(candidate.message, text)))
             and stream.lines < most
             and gap <= _REACH
-            and (gap == 1 or (stream.is_long and gap <= 3) or bool(made.process))
-            and (made.shape != "record" or event.level == made.level or (not event.level and not event.process))
+            and (gap == 1 or (stream.is_long and gap <= 3) or bool(candidate.process))
+            and (candidate.shape != "record" or event.level == candidate.level
+                 or (not event.level and not event.process))
             and event.level not in _QUIET
-            and not (event.level and event.level != made.level and made.shape != "traceback")
+            and not (event.level and event.level != candidate.level and candidate.shape != "traceback")
             and not error_lines.ends_message(text)
-            and text.strip() != made.message.strip()  # V0's engine prints a worker's message again
+            and text.strip() != candidate.message.strip()  # V0's engine prints a worker's message again
             and not (frames.call(text) and not stream.is_long)
             and error_lines.http_answer(text) is None
-            and (text[:1] in " \t" or made.message.endswith(" raised:") or not self._is_another(text))
-            and (made.shape != "record" or text[:1] in " \t")
-            and error_lines.level_of(text, event.level) in ("", made.level)
+            and (text[:1] in " \t" or candidate.message.endswith(" raised:") or not self._is_another(text))
+            and (candidate.shape != "record" or text[:1] in " \t")
+            and error_lines.level_of(text, event.level) in ("", candidate.level)
         )
         if not is_part:
             self._close(stream)
             return False
         stream.lines, stream.last_text = stream.lines + 1, text
-        joined = f"{made.message}\n{text}" if made.message else text
-        stream.candidate = made._replace(message=joined[:MAX_MESSAGE], last_line=event.line)
+        joined = f"{candidate.message}\n{text}" if candidate.message else text
+        stream.candidate = candidate._replace(message=joined[:MAX_MESSAGE], last_line=event.line)
         return True
 
     @staticmethod
     def _is_another(text: str) -> bool:
         raised = exception_lines.on_own_line(text)
-        return raised is not None and not raised.said
+        return raised is not None and not raised.introduction
 
     def _close(self, stream: _Open) -> None:
         """Keep the exception whose message is over."""
-        made, stream.candidate = stream.candidate, None
-        if made is None:
+        candidate, stream.candidate = stream.candidate, None
+        if candidate is None:
             return
-        place = made.frames[-1].path if made.frames else ""
-        key = (made.shape, made.exception or "", place, *_words_of(made.message.translate(_ZEROS)))
+        place = candidate.frames[-1].path if candidate.frames else ""
+        key = (candidate.shape, candidate.exception or "", place, *_words_of(candidate.message.translate(_ZEROS)))
         if key in self._shapes:
             return
         if len(self._shapes) < _MOST_SHAPES:
             self._shapes.add(key)
         if len(self._first) < _MOST:
-            self._first.append(made)
+            self._first.append(candidate)
         else:
-            self._last.append(made)
+            self._last.append(candidate)
 
     @staticmethod
     def _cut(process: str, stream: _Open) -> Candidate | None:
@@ -440,13 +443,13 @@ class FailureCollector:
             exception, message = stream.named, ""
         shape = "repr" if heading is not None and heading.shape == "repr" else "cut"
         begin = stream.begin or stream.last_call
-        made = Candidate(begin, stream.last_call, shape, exception, message, tuple(stream.frames), stream.level,
-                         process, group=stream.group, begin=begin)
-        if not stream.said or exception is not None:
-            return made
+        candidate = Candidate(begin, stream.last_call, shape, exception, message, tuple(stream.frames), stream.level,
+                              process, group=stream.group, begin=begin)
+        if not stream.reported_message or exception is not None:
+            return candidate
         phase, served, advances = stream.state
-        return made._replace(frames=(), message=stream.said[:MAX_MESSAGE], phase=phase, served=served,
-                             advances=advances)
+        return candidate._replace(frames=(), message=stream.reported_message[:MAX_MESSAGE], phase=phase, served=served,
+                                  advances=advances)
 
 
 @lru_cache(maxsize=256)

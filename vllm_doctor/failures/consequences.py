@@ -76,8 +76,8 @@ def is_cascade(candidate: Candidate) -> bool:
     thrown = _THROWS.match(candidate.message)
     if thrown is not None:
         return _OF_PEERS.search(thrown["what"]) is not None
-    said = candidate.message.partition("\n")[0]
-    return _CASCADE_MESSAGES.search(said) is not None
+    first_line = candidate.message.partition("\n")[0]
+    return _CASCADE_MESSAGES.search(first_line) is not None
 
 
 def is_consequence(candidate: Candidate) -> bool:
@@ -103,7 +103,7 @@ def as_told_by_worker(candidate: Candidate) -> Candidate:
         return candidate
     exception = named.name if named is not None else exception_lines.class_by_wording(text) or candidate.exception
     message = named.message if named is not None else text
-    return candidate._replace(exception=exception, message=message, frames=(), said="", is_of_worker=True)
+    return candidate._replace(exception=exception, message=message, frames=(), introduction="", is_of_worker=True)
 
 
 def as_told_by_server(candidate: Candidate) -> Candidate:
@@ -111,9 +111,9 @@ def as_told_by_server(candidate: Candidate) -> Candidate:
     found = _OF_PROXY.match(candidate.message)
     if found is None:
         return candidate
-    said = found["text"]
-    inner = _IN_JSON.search(said)
-    message = inner["text"].replace('\\"', '"') if inner else said.partition(". Received Model Group=")[0].strip()
+    text = found["text"]
+    inner = _IN_JSON.search(text)
+    message = inner["text"].replace('\\"', '"') if inner else text.partition(". Received Model Group=")[0].strip()
     return candidate._replace(message=message) if message else candidate
 
 

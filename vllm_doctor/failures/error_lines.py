@@ -71,7 +71,7 @@ _NOT_OF_CMAKE = lazy_pattern(r"\s*(?:$|--|CMake |Call Stack|\[|\w+: |[│×╰�
 _USAGE = lazy_pattern(
     r"(?:^|[\s)\]])(?P<program>vllm(?: [a-z-]+)*|[\w.-]+\.py|python3?(?: -m \S+)?): error: (?P<text>.+)$"
     r"|(?:^|[:|)\]] )(?P<other>[\w.-]{1,40}(?: [\w.-]{1,40}){0,3}): error: "
-    r"(?P<said>(?:argument \S{1,80}: |unrecognized arguments: |ambiguous option: "
+    r"(?P<rejection>(?:argument \S{1,80}: |unrecognized arguments: |ambiguous option: "
     r"|(?:the following|one of the) arguments ).+)$")
 _SERVER_ERROR = lazy_pattern(
     r'(?:"(?:GET|POST|PUT|DELETE|PATCH) \S+ HTTP/[\d.]+"|^< HTTP/[\d.]+) (?P<text>[45]\d\d(?: [\w -]+)?)')
@@ -163,7 +163,7 @@ def continues_message(message: str, text: str) -> bool:
 def argument_parser_error(text: str) -> str | None:
     """Return what a command-line parser rejects."""
     match = _USAGE.search(text[:_LONGEST])
-    return (match["text"] or match["said"]) if match else None
+    return (match["text"] or match["rejection"]) if match else None
 
 
 def other_program(text: str) -> str:

@@ -70,7 +70,7 @@ class Raised(NamedTuple):
 
     name: str
     message: str
-    said: str = ""
+    introduction: str = ""
     quoted: bool = False  # within a sentence, as repr() prints it
     module: str = ""  # of the class, where the line shows it
 
@@ -112,8 +112,8 @@ def on_own_line(text: str) -> Raised | None:
         before = match["before"].strip()
         if before.endswith(("except", "raise", "import", "class", "->", "#", "CUDA")) or '"' in before[-1:]:
             return None  # a statement, a comment, or what cuda-gdb says
-        said = before.rstrip(": ") if _SENTENCE.search(before) else ""
-        return Raised(class_of(match["name"], match["inner"]), match["message"], said,
+        introduction = before.rstrip(": ") if _SENTENCE.search(before) else ""
+        return Raised(class_of(match["name"], match["inner"]), match["message"], introduction,
                       module=module_of(match["name"], match["inner"]))
     match = _ALONE.match(text)
     if match is not None:

@@ -67,7 +67,7 @@ def feature_of(candidate: Candidate, *, kind: str, has_settings: bool, direction
     message = _ADDRESS.sub("", _PARAMETERS.sub("", candidate.message[:_FIRST_LINES].partition(_ALL_NAMES)[0]))
     if candidate.shape == "fatal":
         message = _ENDED.sub(r"\1", message)  # behind it stands the command
-    text = without_given_names(f"{candidate.said} {candidate.exception or ''}: {message}")
+    text = without_given_names(f"{candidate.introduction} {candidate.exception or ''}: {message}")
     by_calls = _by_calls(without_dispatchers(candidate.frames) if candidate.has_cut_calls else candidate.frames)
     if by_calls == "api-server" and any(package_of(frame.path)[1].startswith(OFFLINE) for frame in candidate.frames):
         by_calls = None
@@ -106,7 +106,7 @@ def _is_of_application(candidate: Candidate) -> bool:
     """Return whether a program that uses vLLM raised it, without a call of vLLM."""
     packages = [package_of(frame.path)[0] for frame in candidate.frames]
     if not packages:
-        return candidate.shape == "fatal" and bool(candidate.said)
+        return candidate.shape == "fatal" and bool(candidate.introduction)
     return "vllm" not in packages and packages[-1] is not None
 
 

@@ -92,10 +92,10 @@ _PARSES_TRAFFIC = lazy_pattern(
 def kind_of(candidate: Candidate, origin: Place | None, vllm_frame: Place | None, own: Place | None, *,
             in_service: bool) -> str:
     """Return refusal, bug, library, environment, resource, request, other-software or unknown."""
-    name, message = candidate.exception or "", without_given_names(f"{candidate.said} {candidate.message}")
+    name, message = candidate.exception or "", without_given_names(f"{candidate.introduction} {candidate.message}")
     if is_bad_request(candidate) or _is_malformed_body(candidate):
         return "request"
-    if candidate.shape == "fatal" and candidate.said:  # the command line of another program
+    if candidate.shape == "fatal" and candidate.introduction:  # the command line of another program
         return "other-software"
     is_rejected = (name in _REFUSALS | {"AssertionError", "Exception"} and _REJECTS.search(message)
                    and not _LACKS.search(message))

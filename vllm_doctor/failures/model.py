@@ -66,7 +66,7 @@ class Candidate(NamedTuple):
     advances: int = 0  # how often the start had made progress by then
     group: int = 0
     chain: str = ""
-    said: str = ""  # what the record says before the exception: `Error in applying chat template from request`
+    introduction: str = ""  # what the record says before the exception: `Error in applying chat template from request`
     ignored: bool = False  # Python printed that it ignores it
     begin: int = 0  # the line with which its traceback begins; its own line where it has none
     module: str = ""  # of the exception's class, where the log shows it

@@ -101,18 +101,19 @@ def _is_of_python(module: str) -> bool:
 
 def _missing_module(failure: Failure) -> dict[str, Any]:
     found = _MODULE.search(failure.message)
-    made: dict[str, Any] = {"misses_part_of_package": False, "misses_part_of_plugin": False, "misses_own_module": False}
+    names: dict[str, Any] = {"misses_part_of_package": False, "misses_part_of_plugin": False,
+                             "misses_own_module": False}
     if found is None:
-        return made | _missing_name(failure)
+        return names | _missing_name(failure)
     package, _, part = found["module"].partition(".")
     importer = failure.origin.package if failure.origin is not None else ""
-    made |= {"missing_from": package, "misses_part_of_package": bool(part),
-             "misses_part_of_plugin": bool(part) and package in PLUGINS}
+    names |= {"missing_from": package, "misses_part_of_package": bool(part),
+              "misses_part_of_plugin": bool(part) and package in PLUGINS}
     if importer and importer not in {"python", "vllm", package} and not (part or _is_of_python(package)):
-        made |= {"needed_by": importer, "missing_package": distribution_of(package)}
+        names |= {"needed_by": importer, "missing_package": distribution_of(package)}
     elif importer is None and part and _may_be_own(failure, package, part):
-        made |= {"misses_own_module": True, "missing_package": found["module"]}
-    return made
+        names |= {"misses_own_module": True, "missing_package": found["module"]}
+    return names
 
 
 def _missing_name(failure: Failure) -> dict[str, Any]:
@@ -136,8 +137,8 @@ def _asked(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[str
     found = _change_asked(failure, given, facts)
     if found is None:
         return {}
-    made = {"asked_flag": found.flag, "asked_setting": found.typed(), "asks_for_variable": found.flag.isupper()}
-    return made if found.value is None else {**made, "asked_value": found.value}
+    names = {"asked_flag": found.flag, "asked_setting": found.typed(), "asks_for_variable": found.flag.isupper()}
+    return names if found.value is None else {**names, "asked_value": found.value}
 
 
 def _change_asked(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[str, Any]) -> Advice | None:
@@ -153,11 +154,11 @@ def _change_asked(failure: Failure, given: Mapping[str, Any] | None, facts: Mapp
 
 
 def _device_memory(facts: Mapping[str, Any]) -> dict[str, Any]:
-    made: dict[str, Any] = {"twice_the_devices": 2 * int(facts.get("tensor_parallel_size") or _devices_shown(facts))}
+    names: dict[str, Any] = {"twice_the_devices": 2 * int(facts.get("tensor_parallel_size") or _devices_shown(facts))}
     share, tried, total = (facts.get(name) for name in ("gpu_memory_utilization", "oom_tried_gib", "gpu_total_gib"))
     if share and tried and total:  # the budget without the failed allocation and half a GiB
-        made["less_utilization"] = math.floor(100 * min(share - 0.02, share - (tried + 0.5) / total)) / 100
-    return made
+        names["less_utilization"] = math.floor(100 * min(share - 0.02, share - (tried + 0.5) / total)) / 100
+    return names
 
 
 def _devices_shown(facts: Mapping[str, Any]) -> int:

@@ -40,8 +40,8 @@ def next_steps(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping
     """
     table = _table()
     names = names_of(failure, given, facts)
-    found = {name: re.search(regex, failure.message) is not None for name, regex in table["said"].items()}
-    found |= {name: re.search(regex, text) is not None for name, regex in table["shown"].items()}
+    found = {name: re.search(regex, failure.message) is not None for name, regex in table["in_message"].items()}
+    found |= {name: re.search(regex, text) is not None for name, regex in table["in_text"].items()}
     known = {**facts, **names, **found}
     unique: dict[str, FixRule] = {}
     for step in _steps(table["steps"], table["groups"], known, partial(_switches, failure, given, facts, text)):

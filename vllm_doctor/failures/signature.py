@@ -56,12 +56,12 @@ def signature(exception: str | None, message: str, calls: Sequence[Frame]) -> st
     `calls` are those of the traceback, the deepest at the end.
     """
     words = content_words(_without_values(message))
-    told = words[:_WORDS] + ["".join(code) for code in _CODE.findall(message)]
+    parts = words[:_WORDS] + ["".join(code) for code in _CODE.findall(message)]
     if calls and (len(words) < _FEW or not _has_own_words(calls[-1])):
-        told += _place(calls)
+        parts += _place(calls)
     if calls and not words:
-        told += content_words(calls[-1].code)
-    digest = hashlib.sha256(" ".join(told).encode("utf-8", "replace")).hexdigest()[:8]
+        parts += content_words(calls[-1].code)
+    digest = hashlib.sha256(" ".join(parts).encode("utf-8", "replace")).hexdigest()[:8]
     return f"{exception or 'failure'}-{digest}"
 
 

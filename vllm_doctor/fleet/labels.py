@@ -27,12 +27,12 @@ _KNOWN = (
 def compile_label(pattern: str) -> re.Pattern[str]:
     """Return the expression of `--label`. Raises InputError if it is none, or names no label."""
     try:
-        made = re.compile(pattern)
+        compiled = re.compile(pattern)
     except re.error as error:
         raise InputError(f"--label {pattern}: {error}") from error
-    if not set(made.groupindex) & set(LABELS):
+    if not set(compiled.groupindex) & set(LABELS):
         raise InputError(f"--label {pattern}: name a group host, service or job, as in (?P<host>[^/]+)")
-    return made
+    return compiled
 
 
 def labels_of(url: str, pattern: re.Pattern[str] | None = None) -> dict[str, str | None]:

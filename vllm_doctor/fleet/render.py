@@ -65,7 +65,7 @@ def html(summary: Summary, language: Language = ENGLISH) -> str:
 
 def _names(summary: Summary, language: Language) -> dict[str, Any]:
     return {"summary": summary, "span": partial(_span, language=language), "most": partial(_most, language=language),
-            "words": partial(_words, language=language), "totals": summary.last_line().said(language.gettext),
+            "words": partial(_words, language=language), "totals": summary.last_line().translated(language.gettext),
             "hosts_with_more": summary.conspicuous_hosts()}
 
 
@@ -97,7 +97,7 @@ def _most(counter: dict[str, int], most: int = 3, *, language: Language) -> str:
     """Return the most frequent names with their counts: `node3 (12), node7 (2) and 4 more`."""
     ranked = sorted(counter.items(), key=lambda item: (-item[1], item[0]))
     named = joined(", ", (message("{name} ({count})", name=name, count=count)
-                          for name, count in ranked[:most])).said(language.gettext)
+                          for name, count in ranked[:most])).translated(language.gettext)
     more = len(ranked) - most
     return language.say("{names} and {count} more", names=named, count=more) if more > 0 else named
 
@@ -105,12 +105,12 @@ def _most(counter: dict[str, int], most: int = 3, *, language: Language) -> str:
 @lru_cache(maxsize=6)
 def _environment(format_: str, language: Language) -> Environment:
     finalize: dict[str, Callable[[Any], Any]] = {"text": _plain, "markdown": _marked, "html": _shown}
-    made = Environment(loader=FileSystemLoader((_FOLDER, TEMPLATES)), autoescape=format_ == "html", trim_blocks=True,  # noqa: S701 - finalize escapes
-                       lstrip_blocks=True, undefined=StrictUndefined, keep_trailing_newline=True,
-                       finalize=finalize[format_])
+    jinja = Environment(loader=FileSystemLoader((_FOLDER, TEMPLATES)), autoescape=format_ == "html", trim_blocks=True,  # noqa: S701 - finalize escapes
+                        lstrip_blocks=True, undefined=StrictUndefined, keep_trailing_newline=True,
+                        finalize=finalize[format_])
     says = {"text": language.say, "markdown": partial(markdown_in, language), "html": markup_in(language)}
-    made.globals.update(_=says[format_], language=language)
-    return made
+    jinja.globals.update(_=says[format_], language=language)
+    return jinja
 
 
 def _plain(value: Any) -> Any:

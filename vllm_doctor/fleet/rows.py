@@ -52,24 +52,24 @@ def read(file: LogFile, reading: Reading) -> LogRows:
     """Return the rows of one file, of an archive those of all its logs; see `rows`."""
     options, label, state = reading
     pattern = compile_label(label) if label else None
-    made = LogRows([], [])
+    rows = LogRows([], [])
     try:
         if file.problem:
             return LogRows([_problem(file, file.url, file.problem, state, pattern)], [])
         with open_source(file.url) as logs:
             for log in logs:
                 found = _read_log(file, log, options, state, pattern)
-                made.starts.extend(found.starts)
-                made.findings.extend(found.findings)
+                rows.starts.extend(found.starts)
+                rows.findings.extend(found.findings)
             notes = logs.notes
     except Exception as error:  # noqa: BLE001 - one bad input is a row, never the end
-        made.starts.append(_problem(file, file.url, problem_of(error), state, pattern))
-        return made
-    for row in made.starts:
+        rows.starts.append(_problem(file, file.url, problem_of(error), state, pattern))
+        return rows
+    for row in rows.starts:
         row["note"] = " ".join(filter(None, (row["note"], *notes))) or None
-    if not made.starts:
-        made.starts.append(_problem(file, file.url, "the archive holds no logs", state, pattern))
-    return made
+    if not rows.starts:
+        rows.starts.append(_problem(file, file.url, "the archive holds no logs", state, pattern))
+    return rows
 
 
 def _read_log(file: LogFile, log: Log, options: Options, state: str, pattern: re.Pattern[str] | None) -> LogRows:
@@ -95,15 +95,15 @@ def _starts(file: LogFile, log: Log, options: Options, state: str, pattern: re.P
         elif run.has_output and run.number not in reports:
             reports[run.number] = run, diagnosis.reading.report(diagnosis.reading.analysis(run))
     times = _TIME.findall(b"".join(tail)[-_TAIL:])
-    made = LogRows([], [])
+    result = LogRows([], [])
     redactor = report.redactor or Redactor()
     for number, (run, one) in sorted(reports.items()):
         end = times[-1].decode() if number == max(reports) and times else ""
         row = _start(file, one, run, end, state=state, pattern=pattern)
         row["note"] = " ".join(log.notes) or None
-        made.starts.append(_clean(row, redactor.redact))
-        made.findings.extend(_clean(found, redactor.redact) for found in _findings(file, one, number))
-    return made
+        result.starts.append(_clean(row, redactor.redact))
+        result.findings.extend(_clean(found, redactor.redact) for found in _findings(file, one, number))
+    return result
 
 
 def _start(file: LogFile, report: Report, run: Run, end: str, *, state: str,
@@ -146,8 +146,8 @@ def _title(report: Report) -> str | None:
 
 def _findings(file: LogFile, report: Report, run: int) -> list[FindingRow]:
     return [FindingRow(
-        url=report.source.path, run=run, id=finding.id, title=texts.said(finding), severity=finding.severity,
-        confidence=finding.confidence, role=finding.role, phase=finding.phase,
+        url=report.source.path, run=run, id=finding.id, title=texts.title_with_ranks(finding),
+        severity=finding.severity, confidence=finding.confidence, role=finding.role, phase=finding.phase,
         line=finding.evidence[0].line if finding.evidence else None,
         evidence=finding.evidence[0].text if finding.evidence else None, first_fix=_first(finding.fixes),
         source=source_of(file.url)) for finding in report.findings]

@@ -114,7 +114,7 @@ def _started(argv: Sequence[str], errors: Any) -> subprocess.Popen[bytes]:
         raise InputError(f"{argv[0]}: {reason(error)}") from error
 
 
-def _refusal(program: str, said: bytes, status: int) -> str:
+def _refusal(program: str, output: bytes, status: int) -> str:
     """Return one line on a command that failed."""
-    lines = [line.strip() for line in said.decode("utf-8", "replace").splitlines() if line.strip()]
+    lines = [line.strip() for line in output.decode("utf-8", "replace").splitlines() if line.strip()]
     return f"{program}: {safe_text(lines[0])[:_LONGEST_REASON]}" if lines else f"{program}: exit status {status}"

@@ -45,14 +45,14 @@ class Budget:
 
     def notes(self) -> tuple[str, ...]:
         """Return notes on what was left out."""
-        said = []
+        texts = []
         if self.spent:
-            said.append(message("Unpacked, the archive is larger than {size} MiB; the bytes behind were not read.",
-                                size=self.most >> 20))
+            texts.append(message("Unpacked, the archive is larger than {size} MiB; the bytes behind were not read.",
+                                 size=self.most >> 20))
         if self.files > MOST_MEMBERS:
-            said.append(message("The archive holds more than {count} files; those behind were not read.",
-                                count=MOST_MEMBERS))
-        return tuple(said)
+            texts.append(message("The archive holds more than {count} files; those behind were not read.",
+                                 count=MOST_MEMBERS))
+        return tuple(texts)
 
 
 class Bounded:
@@ -209,12 +209,12 @@ class _Zipped:
 
 def read_into_memory(file: Readable, name: str) -> io.BytesIO:
     """Read an entire zip archive from a pipe into memory. Raises InputError if it is too large for that."""
-    made = bytearray()
+    data_read = bytearray()
     while data := file.read(1 << 20):
-        made += data
-        if len(made) > _MOST_HELD:
+        data_read += data
+        if len(data_read) > _MOST_HELD:
             raise InputError(f"{name}: a zip archive of more than {_MOST_HELD >> 20} MiB cannot be read from a pipe")
-    return io.BytesIO(made)
+    return io.BytesIO(data_read)
 
 
 def _shown(name: str) -> str:

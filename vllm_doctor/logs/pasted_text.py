@@ -78,17 +78,17 @@ def restored(data: bytes) -> list[Row]:
 
 def rejoined(rows: Sequence[Row]) -> list[Row]:
     """Return rows with lines joined that were broken at one width; they keep the numbers of their first lines."""
-    made = _joined([row.text for row in rows])
-    return [Row(rows[row.number - 1].number, row.text, row.lines) for row in made]
+    joined = _joined([row.text for row in rows])
+    return [Row(rows[row.number - 1].number, row.text, row.lines) for row in joined]
 
 
 def _apart(rows: Iterable[Row]) -> list[Row]:
     """Return rows with one record each, if several stand on one; they keep its number."""
-    made: list[Row] = []
+    result: list[Row] = []
     for row in rows:
         parts = _GLUED.split(row.text)
-        made += [Row(row.number, part) for part in parts] if len(parts) > 2 else [row]
-    return made
+        result += [Row(row.number, part) for part in parts] if len(parts) > 2 else [row]
+    return result
 
 
 def is_altered(data: bytes) -> bool:
@@ -151,18 +151,18 @@ def _joined(rows: list[str]) -> list[Row]:
     """Join the rows of lines that were broken at one width."""
     width = _width(rows)
     is_hard = width > 0 and _is_hard(rows, width)
-    made: list[Row] = []
+    result: list[Row] = []
     last = ""  # the previous row, as in the input
     for number, row in enumerate(rows, 1):
-        if made and width and row.strip() and _is_rest(last, row, width, is_hard=is_hard):
-            before = made[-1]
+        if result and width and row.strip() and _is_rest(last, row, width, is_hard=is_hard):
+            before = result[-1]
             glue = "" if is_hard and len(last) >= width else " "
             text = before.text + glue + (row if is_hard else row.lstrip())
-            made[-1] = Row(before.number, text, number - before.number + 1)
+            result[-1] = Row(before.number, text, number - before.number + 1)
         else:
-            made.append(Row(number, row))
+            result.append(Row(number, row))
         last = row
-    return made
+    return result
 
 
 def _width(rows: Sequence[str]) -> int:

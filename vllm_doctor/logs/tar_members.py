@@ -75,10 +75,10 @@ class Members:
 
 def _exactly(file: Readable, size: int) -> bytes:
     """Return exactly `size` bytes, fewer only at the end of the file."""
-    made = b""
-    while len(made) < size and (data := file.read(size - len(made))):
-        made += data
-    return made
+    result = b""
+    while len(result) < size and (data := file.read(size - len(result))):
+        result += data
+    return result
 
 
 def _size(block: bytes) -> int | None:

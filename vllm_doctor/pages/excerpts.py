@@ -105,8 +105,8 @@ def _is_page(lines: Sequence[TextLine]) -> bool:
     prose = sum(line_kinds.kind_of(line_kinds.unquoted(text)) == "prose" for text in filled)
     if fences >= 2 and prose:
         return True
-    said = [line_kinds.without_speaker(text) for text in filled if line_kinds.is_speaker(text)]
-    if len(said) >= 2 and any(not line_kinds.is_output(text) for text in said) and prose > len(said) / 2:
+    spoken = [line_kinds.without_speaker(text) for text in filled if line_kinds.is_speaker(text)]
+    if len(spoken) >= 2 and any(not line_kinds.is_output(text) for text in spoken) and prose > len(spoken) / 2:
         return True
     return prose >= _PROSE_LINES and prose >= _PROSE_SHARE * len(filled)
 

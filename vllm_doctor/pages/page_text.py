@@ -154,11 +154,11 @@ class _HtmlText(HTMLParser):
     def finish(self) -> list[TextLine]:
         """Return the lines, runs of empty ones as one."""
         self._end_line()
-        made: list[TextLine] = []
+        lines: list[TextLine] = []
         for line in self.lines:
-            if line.text.strip() or (made and made[-1].text.strip()) or line.is_code:
-                made.append(line)
-        return made
+            if line.text.strip() or (lines and lines[-1].text.strip()) or line.is_code:
+                lines.append(line)
+        return lines
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Begin a line at a block, code at `pre`."""

@@ -194,7 +194,7 @@ class Analyser:
         At most PATIENCE seconds without progress; LIMIT in all once we were asked to end.
         """
         begun = time.monotonic()
-        patient_until, told = begun + PATIENCE, False
+        patient_until, was_hurried = begun + PATIENCE, False
         self._status.close()
         while not self.reap():
             if self.flush():
@@ -205,8 +205,8 @@ class Analyser:
             if self._asked_at is not None:
                 while self._queued > _LAST:
                     self._drop_oldest()
-                if not told and now > self._hurry_at:
-                    told = True
+                if not was_hurried and now > self._hurry_at:
+                    was_hurried = True
                     os.kill(self._pid, HURRY_SIGNAL)
                 patient_until = min(patient_until, max(self._asked_at + LIMIT, begun + _LEAST))
             if now > patient_until:

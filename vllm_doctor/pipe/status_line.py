@@ -100,19 +100,19 @@ class StatusLine:
     def receive(self) -> None:
         """Receive the newest text, and draw it if the terminal is free."""
         try:
-            said = os.read(self.fds[0], 65536)
+            received = os.read(self.fds[0], 65536)
         except BlockingIOError:
             return
-        if not said:  # the analyser has gone
+        if not received:  # the analyser has gone
             self.close()
             return
-        words = said.removesuffix(b"\n").rpartition(b"\n")[2]
+        words = received.removesuffix(b"\n").rpartition(b"\n")[2]
         if not words:
             self.clear()
         elif self._terminal_is_free() and words != self._drawn and self._write(_WIPE + words + b"\r"):
             self._drawn = words
         if self._heard is not None:
-            self._heard[0] = (self._heard[0] + said.count(b"\n")) % 256
+            self._heard[0] = (self._heard[0] + received.count(b"\n")) % 256
 
     def _terminal_is_free(self) -> bool:
         return not self._open_lines and time.monotonic() - self._last >= QUIET

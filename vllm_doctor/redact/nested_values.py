@@ -20,12 +20,12 @@ def redact_value(value: Any, mask: Callable[[str], str] = redact) -> Any:
         return mask(value)
     if isinstance(value, dict):
         named = _announces(value.get("name"), "") and "value" in value
-        made = {}
+        masked = {}
         for key, item in value.items():
             is_secret = _announces(key, item) or (named and key == "value")
             inner = _mask_all(item, mask) if is_secret else redact_value(item, mask)
-            made[mask(key) if isinstance(key, str) else key] = inner
-        return made
+            masked[mask(key) if isinstance(key, str) else key] = inner
+        return masked
     if isinstance(value, (list, tuple)):
         items = [
             _mask_all(item, mask) if index and _is_flag(value[index - 1], item) else redact_value(item, mask)

@@ -42,8 +42,8 @@ def inert_markup(text: str) -> str:
 
 def workflow_data(text: str) -> str:
     """Return `text` escaped as the message of a GitHub workflow command."""
-    made = _LEGACY_COMMAND.sub("# #", safe_text(text))
-    return made.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    data = _LEGACY_COMMAND.sub("# #", safe_text(text))
+    return data.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def workflow_property(text: str) -> str:
@@ -69,11 +69,11 @@ def markdown(text: str) -> str:
     Code hosts look for mentions and addresses after they have parsed the Markdown and removed its backslashes; a
     zero-width space (as `&#8203;`) breaks those.
     """
-    made = one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    made = _MARKDOWN.sub(lambda match: "\\" + match[0], made)
-    made = _MENTION.sub(lambda match: match[1] + _BREAK, made)
-    made = _URL.sub(lambda match: match[0] + _BREAK, made)
-    return _BLOCK_START.sub(r"\1\\", made)
+    escaped = one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    escaped = _MARKDOWN.sub(lambda match: "\\" + match[0], escaped)
+    escaped = _MENTION.sub(lambda match: match[1] + _BREAK, escaped)
+    escaped = _URL.sub(lambda match: match[0] + _BREAK, escaped)
+    return _BLOCK_START.sub(r"\1\\", escaped)
 
 
 def code_block(text: str, language: str = "") -> str:
@@ -98,15 +98,15 @@ _DRIVE = lazy_pattern(r"^[A-Za-z]:")
 
 def relative_path(path: str) -> str | None:
     """Return the log's path with slashes if it may be repository-relative; else None (stdin, absolute, outside)."""
-    made = path.replace("\\", "/")
-    while made.startswith("./"):
-        made = made[2:].lstrip("/")
-    if not made or made == "-" or made.startswith(("/", "~")) or _DRIVE.match(made) or "://" in made:
+    name = path.replace("\\", "/")
+    while name.startswith("./"):
+        name = name[2:].lstrip("/")
+    if not name or name == "-" or name.startswith(("/", "~")) or _DRIVE.match(name) or "://" in name:
         return None
-    parts = made.split("/")
-    if ".." in parts or made.lower().endswith(_COMPRESSED) or safe_text(made) != made or not made.isprintable():
+    parts = name.split("/")
+    if ".." in parts or name.lower().endswith(_COMPRESSED) or safe_text(name) != name or not name.isprintable():
         return None
-    return made
+    return name
 
 
 def place_name(path: str) -> str:

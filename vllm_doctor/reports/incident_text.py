@@ -14,16 +14,16 @@ def sentences(incident: Incident, language: Language = ENGLISH) -> list[str]:
     """Return the sentences, the cause first."""
     _, count = language.say, len(incident.logs)
     if incident.cause is None:
-        said = [_("One incident, {count} logs: none of them shows a failure.", count=count)]
+        texts = [_("One incident, {count} logs: none of them shows a failure.", count=count)]
     else:
-        said = [_("One incident, {count} logs: the cause is in {log}.", count=count, log=one_line(incident.cause.log))]
+        texts = [_("One incident, {count} logs: the cause is in {log}.", count=count, log=one_line(incident.cause.log))]
     for one in incident.consequences[:_MOST]:
         source = N_("Consequence in {log}: {id}.") if one.id else N_("Consequence in {log}.")
-        said.append(_(source, log=one_line(one.log), id=one.id))
+        texts.append(_(source, log=one_line(one.log), id=one.id))
     if len(incident.consequences) > _MOST:
-        said.append(_("Consequences in {count} more logs.", count=len(incident.consequences) - _MOST))
+        texts.append(_("Consequences in {count} more logs.", count=len(incident.consequences) - _MOST))
     ranks = joined(", ", map(str, incident.silent_ranks))
     if ranks:
-        said.append(_("Ranks {ranks} printed nothing.", ranks=ranks) if len(incident.silent_ranks) > 1
-                    else _("Rank {rank} printed nothing.", rank=ranks))
-    return [*said, *incident.notes]
+        texts.append(_("Ranks {ranks} printed nothing.", ranks=ranks) if len(incident.silent_ranks) > 1
+                     else _("Rank {rank} printed nothing.", rank=ranks))
+    return [*texts, *incident.notes]

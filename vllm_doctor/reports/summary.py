@@ -32,23 +32,23 @@ def groups(reports: Sequence[Report]) -> list[Group]:
     found: dict[tuple[str, str], list[Report]] = {}
     for report in reports:
         found.setdefault(_key(report), []).append(report)
-    made = [_group(rule_id, tuple(members)) for (rule_id, _), members in found.items()]
-    return sorted(made, key=lambda group: (RANK.get(group.severity, 3), -len(group.reports)))
+    result = [_group(rule_id, tuple(members)) for (rule_id, _), members in found.items()]
+    return sorted(result, key=lambda group: (RANK.get(group.severity, 3), -len(group.reports)))
 
 
 def render(reports: Sequence[Report], width: int = 100) -> str:
     """Return the summary as text: a headline, then each cause with its count and its logs."""
-    _, made = reports[0].language.say, groups(reports)
-    digits = len(str(max(len(group.reports) for group in made)))
+    _, found = reports[0].language.say, groups(reports)
+    digits = len(str(max(len(group.reports) for group in found)))
     lines = [_headline(reports), ""]
-    for group in made:
+    for group in found:
         count = f"{len(group.reports):>{digits + 2}} x "
         lines += wrap(one_line(group.words), max(40, width), count, " " * len(count), break_long_words=False)
         if group.id:
             lines.append(" " * len(count) + group.id)
         names = [one_line(texts.log_name(report)) for report in group.reports[:_NAMES]]
         more = len(group.reports) - len(names)
-        named = joined(", ", names).said(reports[0].language.gettext)
+        named = joined(", ", names).translated(reports[0].language.gettext)
         named = _("{names} and {count} more", names=named, count=more) if more else named
         lines += wrap(named, max(40, width), " " * len(count), break_long_words=False)
     return inert_text("\n".join(line.rstrip() for line in lines) + "\n")
@@ -66,7 +66,7 @@ def _key(report: Report) -> tuple[str, str]:
 def _group(rule_id: str, members: tuple[Report, ...]) -> Group:
     first = members[0]
     if first.cause is not None:
-        return Group(rule_id, texts.said(first.cause, first.language), first.cause.severity, members)
+        return Group(rule_id, texts.title_with_ranks(first.cause, first.language), first.cause.severity, members)
     if first.unexplained is not None:
         return Group(rule_id, texts.failure_title(first.unexplained, first.language), "error", members)
     return Group("", texts.headline(first), "error" if first.status == "failed" else "", members)

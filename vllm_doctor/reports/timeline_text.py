@@ -31,14 +31,14 @@ def heading(timeline: Timeline, language: Language = ENGLISH) -> str:
 
 def remarks(timeline: Timeline, language: Language = ENGLISH) -> list[str]:
     """Return what the log leaves unexplained, the longest phase and how this release shortens it."""
-    said = []
+    texts = []
     if timeline.unexplained_seconds > 0:
-        said.append(language.say("No duration is printed for {time} of it.",
-                                 time=duration(timeline.unexplained_seconds)))
+        texts.append(language.say("No duration is printed for {time} of it.",
+                                  time=duration(timeline.unexplained_seconds)))
     if timeline.dominant:
         longest = message("Longest phase: {phase}.", phase=timeline.dominant)
-        said.append(joined(" ", [longest, *timeline.advice]).said(language.gettext))
-    return said
+        texts.append(joined(" ", [longest, *timeline.advice]).translated(language.gettext))
+    return texts
 
 
 def duration(seconds: float) -> str:
@@ -48,14 +48,14 @@ def duration(seconds: float) -> str:
 
 def rows(timeline: Timeline) -> list[TimelineRow]:
     """Return the phases with their bars."""
-    made, begin = [], 0.0
+    result, begin = [], 0.0
     total = timeline.total_seconds or 1.0
     for one in timeline.phases:
         printed = "" if one.printed is None else duration(one.printed)
-        made.append(TimelineRow(one.phase, duration(one.seconds), printed, round(begin / total * _WIDTH, 2),
-                                round(one.seconds / total * _WIDTH, 2)))
+        result.append(TimelineRow(one.phase, duration(one.seconds), printed, round(begin / total * _WIDTH, 2),
+                                  round(one.seconds / total * _WIDTH, 2)))
         begin += one.seconds
-    return made
+    return result
 
 
 def text_rows(timeline: Timeline, language: Language = ENGLISH) -> list[str]:

@@ -33,11 +33,11 @@ _FACTS = ("vllm_version", "engine", "device", "gpu_name", "gpu_total_gib", "mode
 def document(report: Report) -> dict[str, Any]:
     """Return the report as plain values of at most MAX_BYTES bytes as JSON."""
     length = _TEXT
-    while len(json.dumps(made := _document(report, length), indent=2, ensure_ascii=False).encode()) > MAX_BYTES:
+    while len(json.dumps(result := _document(report, length), indent=2, ensure_ascii=False).encode()) > MAX_BYTES:
         if length == _LEAST_TEXT:
             break
         length = max(length // 2, _LEAST_TEXT)
-    return made
+    return result
 
 
 def render(report: Report) -> str:
@@ -73,8 +73,9 @@ def _document(report: Report, length: int) -> dict[str, Any]:
 
 
 def _cause(cause: Finding, length: int, language: Language) -> dict[str, Any]:
-    explanation = joined(" ", cause.explanation.split("\n\n")).said(str)
-    return {"id": cause.id, "title": _short(texts.said(cause, language), length), "severity": cause.severity,
+    explanation = joined(" ", cause.explanation.split("\n\n")).translated(str)
+    title = texts.title_with_ranks(cause, language)
+    return {"id": cause.id, "title": _short(title, length), "severity": cause.severity,
             "confidence": cause.confidence, "explanation": _short(explanation, length)}
 
 

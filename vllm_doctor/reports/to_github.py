@@ -57,10 +57,10 @@ def _annotations(report: Report, *, name: bool) -> Iterator[_Annotation]:
     where = f"{texts.log_name(report)}: " if name else ""
     if report.lacks_cause:
         unexplained = report.unexplained
-        told = [texts.failure_status(report), texts.failure_place(unexplained, report.language),
-                *(f"{number}. {fix.title}" for number, fix in enumerate(unexplained.fixes[:3], 1)),
-                ] if unexplained else []
-        message = texts.as_many_as_fit([*told, texts.advice(report)], _LONGEST)
+        lines = [texts.failure_status(report), texts.failure_place(unexplained, report.language),
+                 *(f"{number}. {fix.title}" for number, fix in enumerate(unexplained.fixes[:3], 1)),
+                 ] if unexplained else []
+        message = texts.as_many_as_fit([*lines, texts.advice(report)], _LONGEST)
         yield _Annotation("error" if unexplained else "warning", 0, unexplained_fingerprint(report),
                           where + texts.headline(report), message, path,
                           unexplained.line if unexplained else None, report.language)
@@ -69,7 +69,7 @@ def _annotations(report: Report, *, name: bool) -> Iterator[_Annotation]:
             continue
         rank = 0 if finding.id == report.primary else 1 if finding.role == "cause" and not finding.recovered else 2
         yield _Annotation(_LEVEL.get(finding.severity, "notice"), rank, fingerprint(finding),
-                          where + texts.said(finding, report.language), _message(finding, report.language),
+                          where + texts.title_with_ranks(finding, report.language), _message(finding, report.language),
                           path, finding.evidence[0].line if finding.evidence else None, report.language)
 
 

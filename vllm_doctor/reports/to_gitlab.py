@@ -39,9 +39,10 @@ def _issues(report: Report) -> Iterator[dict[str, Any]]:
         yield _issue(report, UNEXPLAINED, texts.headline(report), mark=unexplained_fingerprint(report),
                      severity="error" if failure else "warning", line=failure.line if failure else 1)
     for finding in texts.reported(report):
-        said = [message("{sentence}.", sentence=texts.said(finding, report.language)),
-                *(message("Fix: {title}.", title=fix.title) for fix in finding.fixes[:1])]
-        yield _issue(report, finding.id, joined(" ", said).said(report.language.gettext), mark=fingerprint(finding),
+        words = [message("{sentence}.", sentence=texts.title_with_ranks(finding, report.language)),
+                 *(message("Fix: {title}.", title=fix.title) for fix in finding.fixes[:1])]
+        text = joined(" ", words).translated(report.language.gettext)
+        yield _issue(report, finding.id, text, mark=fingerprint(finding),
                      severity=finding.severity, line=finding.evidence[0].line if finding.evidence else 1)
 
 

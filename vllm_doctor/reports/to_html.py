@@ -175,11 +175,11 @@ def markup_in(language: Language) -> Callable[..., Markup]:
 
 @lru_cache(maxsize=4)
 def _environment(language: Language) -> Environment:
-    made = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True,
-                       undefined=StrictUndefined, keep_trailing_newline=True, finalize=_shown)
-    made.globals.update(_=markup_in(language), language=language)
-    made.tests["web_address"] = is_web_address
-    return made
+    environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True,
+                              undefined=StrictUndefined, keep_trailing_newline=True, finalize=_shown)
+    environment.globals.update(_=markup_in(language), language=language)
+    environment.tests["web_address"] = is_web_address
+    return environment
 
 
 def _shown(value: Any) -> Any:

@@ -48,16 +48,16 @@ def document(report: Report) -> dict[str, Any]:
 
 def _together(report: Report) -> dict[str, Any]:
     """Return what other logs add: `changes` with `--against`, `incident` with `--together`."""
-    made: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     if report.changes is not None:
-        made["changes"] = [change._asdict() for change in report.changes]
+        result["changes"] = [change._asdict() for change in report.changes]
     if report.incident is not None:
         incident = report.incident
-        made["incident"] = {
+        result["incident"] = {
             "logs": list(incident.logs), "cause": incident.cause and incident.cause._asdict(),
             "consequences": [one._asdict() for one in incident.consequences],
             "silent_ranks": list(incident.silent_ranks), "notes": list(incident.notes)}
-    return made
+    return result
 
 
 def render(report: Report) -> str:

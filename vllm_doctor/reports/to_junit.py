@@ -35,11 +35,11 @@ def render_many(reports: list[Report]) -> str:
 def _suite(report: Report) -> ET.Element:
     cases = [_case(finding, report.language) for finding in texts.reported(report)]
     if report.lacks_cause:
-        told = report.unexplained
-        text = texts.advice(report) if told is None else "\n\n".join([
-            texts.failure_status(report), texts.line_with(told, report.language),
-            texts.failure_place(told, report.language),
-            texts.advice(report), *(f"{number}. {fix.title}" for number, fix in enumerate(told.fixes, 1))])
+        failure = report.unexplained
+        text = texts.advice(report) if failure is None else "\n\n".join([
+            texts.failure_status(report), texts.line_with(failure, report.language),
+            texts.failure_place(failure, report.language),
+            texts.advice(report), *(f"{number}. {fix.title}" for number, fix in enumerate(failure.fixes, 1))])
         cases.insert(0, _test(UNEXPLAINED, "unknown", "failure", texts.headline(report), text))
     if not cases:  # a file without a test is an error to Jenkins
         cases.append(_test("diagnose", report.phase or "unknown", "system-out", "", texts.headline(report)))
@@ -55,19 +55,20 @@ def _suite(report: Report) -> ET.Element:
 
 def _case(finding: Finding, language: Language) -> ET.Element:
     outcome = {"error": "failure", "warning": "skipped"}.get(finding.severity, "system-out")
-    return _test(finding.id, finding.phase, outcome, texts.said(finding, language), _text(finding, language))
+    title = texts.title_with_ranks(finding, language)
+    return _test(finding.id, finding.phase, outcome, title, _text(finding, language))
 
 
 def _test(name: str, phase: str, outcome: str, message: str, text: str) -> ET.Element:
     """Return a test case; `outcome` is the name of its child element: failure, skipped or system-out."""
     case = ET.Element("testcase", name=xml_text(name), classname=xml_text(f"vllm-doctor.{phase}"), time="0")
-    told = ET.SubElement(case, outcome)
+    element = ET.SubElement(case, outcome)
     if outcome != "system-out":
-        told.set("message", xml_text(one_line(message)))
-        told.set("type", "error" if outcome == "failure" else "warning")
-        told.text = xml_text(text)
+        element.set("message", xml_text(one_line(message)))
+        element.set("type", "error" if outcome == "failure" else "warning")
+        element.text = xml_text(text)
     else:
-        told.text = xml_text(f"{message}\n\n{text}".strip())
+        element.text = xml_text(f"{message}\n\n{text}".strip())
     return case
 
 

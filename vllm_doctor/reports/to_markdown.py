@@ -33,27 +33,27 @@ def render(report: Report) -> str:
 
 def render_many(reports: list[Report]) -> str:
     """Return a table of the logs, followed by as many of the reports as fit in 1 MiB."""
-    made = _environment(reports[0].language).get_template("report.md").render(report=None, reports=reports[:500],
+    page = _environment(reports[0].language).get_template("report.md").render(report=None, reports=reports[:500],
                                                            left=max(0, len(reports) - 500))
-    made = escape.inert_text(made)
-    size = len(made.encode())
+    page = escape.inert_text(page)
+    size = len(page.encode())
     for number, report in enumerate(reports):
         more = "\n" + _fitting(report)
         size += len(more.encode())
         if size > LIMIT - 200:
-            return made + "\n" + report.language.say(
+            return page + "\n" + report.language.say(
                 "{count} more logs are left out here: a summary holds 1 MiB.", count=len(reports) - number) + "\n"
-        made += more
-    return made
+        page += more
+    return page
 
 
 def _fitting(report: Report) -> str:
-    made = _page(report)
+    page = _page(report)
     for characters, most in ((8000, 20), (1000, 5), (250, 2)):
-        if len(made.encode()) <= LIMIT:
+        if len(page.encode()) <= LIMIT:
             break
-        made = _page(_shortened(report, characters, most))
-    return made
+        page = _page(_shortened(report, characters, most))
+    return page
 
 
 def _page(report: Report) -> str:
@@ -64,12 +64,12 @@ def _page(report: Report) -> str:
 @lru_cache(maxsize=4)
 def _environment(language: Language) -> Environment:
     folder = Path(__file__).resolve().parent / "templates"
-    made = Environment(loader=FileSystemLoader(folder), trim_blocks=True, lstrip_blocks=True, autoescape=False,  # noqa: S701 - finalize escapes
-                       undefined=StrictUndefined, keep_trailing_newline=True, finalize=_escaped)
-    made.filters.update(block=_block, link=_link)
-    made.globals.update(_=partial(markdown_in, language), language=language, texts=texts,
-                        incident_text=incident_text)
-    return made
+    environment = Environment(loader=FileSystemLoader(folder), trim_blocks=True, lstrip_blocks=True, autoescape=False,  # noqa: S701 - finalize escapes
+                              undefined=StrictUndefined, keep_trailing_newline=True, finalize=_escaped)
+    environment.filters.update(block=_block, link=_link)
+    environment.globals.update(_=partial(markdown_in, language), language=language, texts=texts,
+                               incident_text=incident_text)
+    return environment
 
 
 def markdown_in(language: Language, source: str, /, **values: Any) -> Raw:

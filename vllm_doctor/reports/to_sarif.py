@@ -120,7 +120,7 @@ def _unexplained_rule(language: Language) -> dict[str, Any]:
 
 def _result(finding: Finding, report: Report, artifact: dict[str, str]) -> dict[str, Any]:
     language = report.language
-    words = [_stop(texts.said(finding, language), language), finding.explanation,
+    words = [_stop(texts.title_with_ranks(finding, language), language), finding.explanation,
              *(language.say("Fix: {title}", title=_stop(fix.title, language)) for fix in finding.fixes[:1])]
     result: dict[str, Any] = {
         "ruleId": finding.id,
@@ -144,20 +144,20 @@ def _result(finding: Finding, report: Report, artifact: dict[str, str]) -> dict[
 
 
 def _unexplained(report: Report, artifact: dict[str, str]) -> dict[str, Any]:
-    told, language = report.unexplained, report.language
+    failure, language = report.unexplained, report.language
     headline = _stop(texts.headline(report), language)
-    evidence = () if told is None else (Evidence(told.line, texts.failure_title(told, language)),)
-    words = [texts.advice(report)] if told is None else [
-        texts.failure_status(report), texts.failure_place(told, language),
-        *(language.say("To try: {title}", title=_stop(fix.title, language)) for fix in told.fixes[:3])]
+    evidence = () if failure is None else (Evidence(failure.line, texts.failure_title(failure, language)),)
+    words = [texts.advice(report)] if failure is None else [
+        texts.failure_status(report), texts.failure_place(failure, language),
+        *(language.say("To try: {title}", title=_stop(fix.title, language)) for fix in failure.fixes[:3])]
     result: dict[str, Any] = {
         "ruleId": UNEXPLAINED,
-        "level": "error" if told else "warning",
+        "level": "error" if failure else "warning",
         "message": {"text": _message("\n\n".join(filter(None, [headline, *words])))},
     }
     result |= _places(evidence, artifact)
     result |= _fingerprints(unexplained_fingerprint(report) or "0" * 32)
-    result["properties"] = {"evidence": [{"line": told.line, "text": safe_text(told.text)}] if told else []}
+    result["properties"] = {"evidence": [{"line": failure.line, "text": safe_text(failure.text)}] if failure else []}
     return result
 
 

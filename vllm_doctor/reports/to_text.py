@@ -108,7 +108,7 @@ class _Page:
             "proof": partial(texts.proof, self._report),
             "settings": _settings,
             "length_rows": self.length_rows,
-            "said": partial(texts.said, language=language),
+            "title_with_ranks": partial(texts.title_with_ranks, language=language),
             "effect": texts.effect, "advice": texts.advice,
             "failure_status": texts.failure_status,
             "failure_place": partial(texts.failure_place, language=language),
@@ -130,7 +130,7 @@ class _Page:
         finding = self._main[0] if self._main else None
         text = texts.headline(self._report)
         if finding is not None and self._report.status != "stalled":
-            return self.head(finding.severity, texts.said(finding, self._report.language))
+            return self.head(finding.severity, texts.title_with_ranks(finding, self._report.language))
         return self.head(texts.grade(self._report), text)
 
     def head(self, severity: str, title: str) -> str:
@@ -297,7 +297,7 @@ class _Page:
 
 
 def _joined(language: Language, texts: Iterable[str]) -> str:
-    return joined(" ", texts).said(language.gettext)
+    return joined(" ", texts).translated(language.gettext)
 
 
 def _condensed(text: str) -> str:

@@ -131,12 +131,12 @@ def _cases(rule: Rule, base: RuleBase) -> Complaints:
     """Check that each case has a text that can be shown."""
     del base
     own = [pattern.id for pattern in rule.any]
-    told: dict[str, set[str]] = {"title": set(), "explain": set()}
+    shown: dict[str, set[str]] = {"title": set(), "explain": set()}
     for case in rule.cases:
         where = case.title or case.explain
         if not where:
             yield "a case has neither a title nor an explanation", "cases:"
-        for part, patterns in told.items():
+        for part, patterns in shown.items():
             if getattr(case, part) and patterns >= set(case.patterns or own):
                 yield f"the {part} of a case is never shown: cases before it apply", where[:30]
             if getattr(case, part) and not case.when:

@@ -147,8 +147,8 @@ def _units(atom: _Atom, distinguishing: Sequence[frozenset[str]]) -> Iterator[st
 def _segments(path: list[_Atom], places: list[int], *, shortest: bool) -> list[str]:
     """Return the texts between the repeats, each with the repeat that follows it."""
     cuts = [0, *(place + 1 for place in places), len(path)]
-    made = [_sample(path[start:stop], shortest=shortest) for start, stop in pairwise(cuts)]
-    return [segment for segment in made if segment]
+    segments = [_sample(path[start:stop], shortest=shortest) for start, stop in pairwise(cuts)]
+    return [segment for segment in segments if segment]
 
 
 def _last_text(path: list[_Atom]) -> str:

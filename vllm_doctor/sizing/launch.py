@@ -43,10 +43,10 @@ class Launch:
     def flags(self) -> dict[str, str]:
         """Return the flags that differ from vLLM's defaults, with their values as typed."""
         unset = Launch(self.version)
-        made = {f"--{name.replace('_', '-')}": getattr(self, name) for name in _FLAGS
-                if getattr(self, name) != getattr(unset, name)}
+        values = {f"--{name.replace('_', '-')}": getattr(self, name) for name in _FLAGS
+                  if getattr(self, name) != getattr(unset, name)}
         typed = {name: "" if value is True else f"{value:g}" if isinstance(value, float) else str(value)
-                 for name, value in made.items()}
+                 for name, value in values.items()}
         if self.max_model_len == 0:
             typed["--max-model-len"] = "auto"
         return typed if self.prefix_caching else {**typed, "--no-enable-prefix-caching": ""}

@@ -27,26 +27,26 @@ def advice(requests: Requests, name: str, facts: Mapping[str, Any], derived: Map
 
 def _limits(requests: Requests, known: Mapping[str, Any]) -> list[str]:
     needed, length, sequences = requests.needed, number(known, "max_model_len"), number(known, "max_num_seqs")
-    said: list[str] = []
+    lines: list[str] = []
     if length and length < needed:
-        said.append(message("--max-model-len {length:,.0f} rejects the longest of them: they need {needed:,}.",
-                            length=length, needed=needed))
+        lines.append(message("--max-model-len {length:,.0f} rejects the longest of them: they need {needed:,}.",
+                             length=length, needed=needed))
     elif length and length >= _FAR * needed:
-        said.append(message("They need --max-model-len {needed:,}; {length:,.0f} is {ratio:.1f} times that.",
-                            needed=needed, length=length, ratio=length / needed))
+        lines.append(message("They need --max-model-len {needed:,}; {length:,.0f} is {ratio:.1f} times that.",
+                             needed=needed, length=length, ratio=length / needed))
     else:
-        said.append(message("They need --max-model-len {needed:,}.", needed=needed))
+        lines.append(message("They need --max-model-len {needed:,}.", needed=needed))
     tokens = number(known, "kv_cache_tokens") or number(known, "kv_cache_capacity_tokens")
     if tokens and requests.mean_total:
         at_once = int(tokens / requests.mean_total)
         if at_once < 1:
-            said.append(message("The KV cache holds {tokens:,.0f} tokens, less than one request of their mean length "
-                                "({mean_total:,}).", tokens=tokens, mean_total=requests.mean_total))
+            lines.append(message("The KV cache holds {tokens:,.0f} tokens, less than one request of their mean length "
+                                 "({mean_total:,}).", tokens=tokens, mean_total=requests.mean_total))
         else:
-            said.append(message("At their mean length of {mean:,} tokens the KV cache of {tokens:,.0f} tokens holds "
-                                "{count:,} at once{limit}.", mean=requests.mean_total, tokens=tokens, count=at_once,
-                                limit=_beside(at_once, sequences)))
-    return said
+            lines.append(message("At their mean length of {mean:,} tokens the KV cache of {tokens:,.0f} tokens holds "
+                                 "{count:,} at once{limit}.", mean=requests.mean_total, tokens=tokens, count=at_once,
+                                 limit=_beside(at_once, sequences)))
+    return lines
 
 
 def _beside(at_once: int, sequences: float | None) -> str:

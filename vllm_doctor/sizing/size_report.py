@@ -96,7 +96,7 @@ def as_text(plan: Plan, changes: tuple[Change, ...], requests: Requests | None =
     lines += _cache_rows(plan.kv_gib, _("as given") if by_hand else _("rest of the budget"), width, language)
     lines += ["", *_cache(plan, width, language), "", *_length_rows(plan, language)]
     if requests is not None:
-        lines += ["", *_wrap(_requests(requests, plan).said(language.gettext), width)]
+        lines += ["", *_wrap(_requests(requests, plan).translated(language.gettext), width)]
     lines += [""] + [line for note in plan.notes for line in _wrap(say(note, language.gettext), width)]
     if any(part.origin == "estimated" for part in plan.parts):
         lines += _wrap(_("Estimates are ranges; only vLLM's memory profiling run measures them. Of two numbers of "
@@ -115,7 +115,8 @@ def _head(plan: Plan, width: int, language: Language) -> list[str]:
         "{name} with {tokens:,} tokens of context on {place} (vLLM {release})",
         name=model.name if model is not None else message("the launch in the log"), tokens=plan.length, place=where,
         release=launch.release))
-    return [*_wrap(verdict.said(language.gettext), width, 0, 2), *_wrap(say(_reason(plan), language.gettext), width, 2)]
+    return [*_wrap(verdict.translated(language.gettext), width, 0, 2),
+            *_wrap(say(_reason(plan), language.gettext), width, 2)]
 
 
 def _reason(plan: Plan) -> str:
@@ -236,18 +237,18 @@ def _requests(requests: Requests, plan: Plan) -> Message:
 
     outputs = (percentiles(N_("outputs {shares}, longest {longest:,}"), requests.outputs) if requests.outputs
                else message("output lengths unknown"))
-    said = [message("{count:,} requests{counted}: {prompts}; {outputs}.", count=requests.count,
-                    counted=message(" ({remark})", remark=requests.counted) if requests.counted else "",
-                    prompts=percentiles(N_("prompts {shares}, longest {longest:,}"), requests.prompts),
-                    outputs=outputs),
-            message("A max_model_len of {length:,} covers a P99 prompt and a P99 output.", length=requests.needed)]
+    lines = [message("{count:,} requests{counted}: {prompts}; {outputs}.", count=requests.count,
+                     counted=message(" ({remark})", remark=requests.counted) if requests.counted else "",
+                     prompts=percentiles(N_("prompts {shares}, longest {longest:,}"), requests.prompts),
+                     outputs=outputs),
+             message("A max_model_len of {length:,} covers a P99 prompt and a P99 output.", length=requests.needed)]
     if requests.mean_total and plan.kv_gib.expected > 0:
         at_once = min(plan.concurrency(requests.mean_total), plan.sequences)
-        said.append(message("At their mean of {tokens:,} tokens, {count:.0f} run at once.", tokens=requests.mean_total,
-                            count=at_once))
+        lines.append(message("At their mean of {tokens:,} tokens, {count:.0f} run at once.", tokens=requests.mean_total,
+                             count=at_once))
     if requests.skipped:
-        said.append(message("{count:,} lines had no prompt.", count=requests.skipped))
-    return joined(" ", said)
+        lines.append(message("{count:,} lines had no prompt.", count=requests.skipped))
+    return joined(" ", lines)
 
 
 def _lengths(plan: Plan) -> list[int]:
@@ -256,7 +257,7 @@ def _lengths(plan: Plan) -> list[int]:
 
 
 def _row(name: str, gib: Range, origin: str, language: Language) -> str:
-    return f"  {ljust(name, 28)}{rjust(_range_text(gib).said(language.gettext), 33)}  {origin}"
+    return f"  {ljust(name, 28)}{rjust(_range_text(gib).translated(language.gettext), 33)}  {origin}"
 
 
 def _range_text(gib: Range) -> Message:

@@ -61,8 +61,8 @@ def spelling_words(arguments: str, releases: Releases) -> str | None:
     """Return the correct spelling of misspelt flags whose value is not among the arguments; None if there are none."""
     meant = [(remedy.note, remedy.flag) for remedy in remedies(arguments, releases)
              if remedy.kind in {"misspelt", "dashes"} and not remedy.set]
-    said = (message("Write {new} instead of {typed}", new=flag, typed=typed) for flag, typed in meant)
-    return joined("; ", said) or None
+    spellings = (message("Write {new} instead of {typed}", new=flag, typed=typed) for flag, typed in meant)
+    return joined("; ", spellings) or None
 
 
 def flags_with_dashes(arguments: str, releases: Releases) -> str | None:

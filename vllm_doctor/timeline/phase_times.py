@@ -37,11 +37,11 @@ def timeline(clock: StartClock, facts: Mapping[str, Any], releases: Releases) ->
     begins = _begins(clock.first, _with_weights([item for item in phases if item[0] != "runtime"]), total)
     begins = _with_late_marker(_with_profiling(begins, facts), facts, total)
     ends = [*(begin for _, begin in begins[1:]), total]
-    made = tuple(PhaseTime(phase, round(until - begin, 3), _printed(phase, facts))
-                 for (phase, begin), until in zip(begins, ends, strict=True))
-    longest = max(made, key=lambda one: one.seconds)
+    times = tuple(PhaseTime(phase, round(until - begin, 3), _printed(phase, facts))
+                  for (phase, begin), until in zip(begins, ends, strict=True))
+    longest = max(times, key=lambda one: one.seconds)
     dominant = longest.phase if longest.seconds > 0 else None
-    return Timeline(total, made, round(total - _explained(made, facts), 3), dominant, clock.first, end, bool(served),
+    return Timeline(total, times, round(total - _explained(times, facts), 3), dominant, clock.first, end, bool(served),
                     advice(dominant, facts, releases) if dominant else ())
 
 

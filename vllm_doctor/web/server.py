@@ -180,11 +180,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         self._send(HTTPStatus(code), f"{HTTPStatus(code).phrase}\n", plain=True)
 
-    def _answer(self, made: Any) -> None:
+    def _answer(self, answer: Any) -> None:
         self._head_ends.cancel()
         try:
             self._check_host()
-            text, policy = made()
+            text, policy = answer()
         except _Refusal as refusal:
             self._send(refusal.status, f"{self._said(refusal.words)}\n", plain=True)
             self._drain()

@@ -9,8 +9,8 @@ from vllm_doctor.reports.texts.findings import (
     line_with,
     others,
     reported,
-    said,
     shown_causes,
+    title_with_ranks,
 )
 from vllm_doctor.reports.texts.fixes import change, effect, proof, settings
 from vllm_doctor.reports.texts.headlines import (
@@ -58,10 +58,10 @@ __all__ = [
     "release",
     "release_notes",
     "reported",
-    "said",
     "serving_line",
     "settings",
     "shown_causes",
     "stall",
+    "title_with_ranks",
     "value_text",
 ]

@@ -23,7 +23,7 @@ def fact_rows(report: Report) -> list[tuple[str, str, str]]:
     rows = []
     for name, value in report.facts.items():
         lines = list(dict.fromkeys(str(place["line"]) for place in report.facts_at.get(name, ())))
-        where = joined(", ", lines[:3] + ["…"] * (len(lines) > 3)).said(report.language.gettext)
+        where = joined(", ", lines[:3] + ["…"] * (len(lines) > 3)).translated(report.language.gettext)
         rows.append((fact_label(name, report.language), value_text(value), where))
     computed = report.language.say("computed")
     return rows + [(fact_label(name, report.language), value_text(value), computed)

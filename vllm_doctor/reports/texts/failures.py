@@ -117,7 +117,7 @@ def failure_place(failure: Failure, language: Language = ENGLISH) -> str:
     is_in_vllm = failure.vllm_frame is not None or (failure.origin is not None and failure.origin.package == "vllm")
     if failure.caller and is_in_vllm:
         places.append(message("vLLM was called by {caller}.", caller=failure.caller))
-    return joined(" ", places).said(language.gettext)
+    return joined(" ", places).translated(language.gettext)
 
 
 def _place(place: Place) -> str:

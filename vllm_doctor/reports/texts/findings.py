@@ -6,7 +6,7 @@ from vllm_doctor.language import ENGLISH, Language
 from vllm_doctor.reports.model import Evidence, Failure, Finding, Report
 
 
-def said(finding: Finding, language: Language = ENGLISH) -> str:
+def title_with_ranks(finding: Finding, language: Language = ENGLISH) -> str:
     """Return the finding's title with the ranks that reported it."""
     if not finding.ranks:
         return finding.title

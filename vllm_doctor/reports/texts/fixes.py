@@ -15,7 +15,7 @@ _LANGUAGES = {"python": "python", "yaml": "yaml", "compose": "yaml", "kubernetes
 
 def effect(fix: Fix) -> str:
     """Return what a fix costs, else why it helps; a step to try always says so."""
-    return joined(" ", filter(None, (fix.why if fix.is_step or not fix.cost else "", fix.cost))).said(str)
+    return joined(" ", filter(None, (fix.why if fix.is_step or not fix.cost else "", fix.cost))).translated(str)
 
 
 def change(fix: Fix, language: Language = ENGLISH) -> tuple[str, str]:
@@ -48,4 +48,4 @@ def proof(report: Report, fix: Fix) -> str:
     """Return the log's own numbers that a fix was computed from, with their names."""
     known = [name for name in fix.proof if name in report.facts or name in report.derived]
     numbers = (f"{fact_label(name, report.language)} {value_text(fix.proof[name])}" for name in known)
-    return joined(", ", numbers).said(report.language.gettext)
+    return joined(", ", numbers).translated(report.language.gettext)

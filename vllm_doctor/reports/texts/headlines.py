@@ -6,7 +6,7 @@ from vllm_doctor.catalog.releases import Releases
 from vllm_doctor.messages import N_, say
 from vllm_doctor.reports.model import Report
 from vllm_doctor.reports.texts.failures import failure_title
-from vllm_doctor.reports.texts.findings import said
+from vllm_doctor.reports.texts.findings import title_with_ranks
 
 WORDS = (N_("failed"), N_("stalled"), N_("starting"), N_("stopped"), N_("serving"), N_("unknown"), N_("error"),
          N_("warning"), N_("info"), N_("safe"), N_("review"), N_("manual"), N_("log"), N_("computed"), N_("estimated"),
@@ -35,7 +35,7 @@ def headline(report: Report) -> str:
     if report.status == "stalled":
         return _("The start is stalled")
     if cause is not None:
-        return said(cause, report.language)
+        return title_with_ranks(cause, report.language)
     if report.unexplained is not None:
         return failure_title(report.unexplained, report.language)
     if report.status == "failed":

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 def as_many_as_fit(pieces: Iterable[str], most: int) -> str:
     """Return the pieces that fit in `most` bytes, as paragraphs. No piece is cut: a cut command is a wrong one."""
-    made = ""
+    fitting = ""
     for piece in pieces:
-        longer = f"{made}\n\n{piece}" if made else piece
+        longer = f"{fitting}\n\n{piece}" if fitting else piece
         if piece and len(longer.encode("utf-8", "replace")) <= most:
-            made = longer
-    return made
+            fitting = longer
+    return fitting
