@@ -14,6 +14,7 @@ PHASES: tuple[str, ...] = (
     "api",
     "runtime",
 )
+FIRST = PHASES[0]
 ORDER: dict[str, int] = {name: index for index, name in enumerate(PHASES)}
 
 

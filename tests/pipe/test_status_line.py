@@ -250,7 +250,7 @@ def test_a_flag_that_the_parser_rejects_gets_the_entire_command_of_run(tmp_path)
 def test_the_words_of_a_phase_and_how_far_it_is() -> None:
     progress = StartProgress(builtin().stalls, 100.0)
     assert progress.line(101.5) == "starting vLLM · 1 s · then the model's configuration"
-    progress.see(b"", 1, "", 102.0)
+    progress.see(b"", 1, "args", 102.0)
     assert progress.line(104.0) == "starting vLLM · 4 s · then the model's configuration"
     progress.see(b"\rLoading safetensors checkpoint shards:   5% Completed\rLoading safetensors checkpoint shards:  45% Comp", 1, "weights", 110.0)
     assert progress.line(235.0) == "loading weights 45 % · 2 min 05 s · then memory profiling"

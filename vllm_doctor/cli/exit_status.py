@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 
 from vllm_doctor.reports.model import Report
-from vllm_doctor.severity import RANK
+from vllm_doctor.severity import reaches
 
 
 class ExitStatus(IntEnum):
@@ -19,7 +19,4 @@ class ExitStatus(IntEnum):
 
 def exit_status(reports: Iterable[Report], fail_on: str) -> ExitStatus:
     """Return FOUND if a report has a finding at or above the threshold of --fail-on, else OK."""
-    if fail_on == "never":
-        return ExitStatus.OK
-    worst = [report.worst() for report in reports]
-    return ExitStatus.FOUND if any(w is not None and RANK[w] <= RANK[fail_on] for w in worst) else ExitStatus.OK
+    return ExitStatus.FOUND if any(reaches(report.worst(), fail_on) for report in reports) else ExitStatus.OK

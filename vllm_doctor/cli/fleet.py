@@ -25,7 +25,7 @@ from vllm_doctor.fleet.tables import encode, has_parquet
 from vllm_doctor.language import language
 from vllm_doctor.options import Options
 from vllm_doctor.reports.escape import inert_json
-from vllm_doctor.severity import FAIL_ON, RANK
+from vllm_doctor.severity import FAIL_ON, reaches
 from vllm_doctor.text_files import write_text
 
 _FORMATS = ("text", "jsonl", "html", "markdown")
@@ -150,7 +150,6 @@ def _print(summary: Summary, values: dict[str, Any]) -> None:
         write(render.text(summary, width=columns(values["width"]), every=values["verbose"], language=spoken))
     elif format_ != "jsonl":
         write(render.html(summary, spoken) if format_ == "html" else render.markdown(summary, spoken))
-    worst = min((RANK.get(group.severity, 3) for group in summary.groups), default=3)
-    is_found = values["fail_on"] != "never" and worst <= RANK[values["fail_on"]]
+    is_found = any(reaches(group.severity, values["fail_on"]) for group in summary.groups)
     is_unreadable = summary.logs > 0 and summary.starts == 0
     sys.exit(ExitStatus.FOUND if is_found else ExitStatus.USAGE if is_unreadable else ExitStatus.OK)

@@ -162,14 +162,14 @@ class LiveReporter:
                 last = time.monotonic()
                 yield piece
                 run = diagnosis.runs[-1]
-                progress.see(piece if isinstance(piece, bytes) else b"", run.number, run.phase, last)
+                progress.see(piece if isinstance(piece, bytes) else b"", run.number, run.current_phase, last)
                 continue
             yield b""
             self._report_stall(diagnosis, time.monotonic() - last)
 
     def _report_stall(self, diagnosis: Diagnosis, seconds: float) -> None:
         """Report a stalled start once per phase, when nothing has arrived for long enough."""
-        after, phase = self._values.get("stall_after"), diagnosis.runs[-1].phase or "args"
+        after, phase = self._values.get("stall_after"), diagnosis.runs[-1].current_phase
         report = None if after == 0 or phase == self._stalled else stall_report(diagnosis.reading, seconds, after)
         if report is not None:
             self._stalled = phase

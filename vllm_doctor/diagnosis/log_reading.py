@@ -99,7 +99,7 @@ class LogReading:
 
     def _endings(self, run: Run) -> tuple[str, ...]:
         """Return what to think of a start whose log ends before the server serves and shows no failure."""
-        stall = self.base.stalls.get(run.phase or "args")
+        stall = self.base.stalls.get(run.current_phase)
         if stall is None:
             return (_ENDED_SILENTLY,)
         hangs = message("If the server hangs here, the most common cause is {likely}; py-spy dump --pid PID shows "

@@ -163,7 +163,7 @@ def _serves(run: Run) -> bool:
 
 def _record_hit(run: Run, ref: PatternRef, event: Event, values: dict[str, str], times: int) -> None:
     """Record that a rule's wording was found, if it counts in the current phase of the start."""
-    phase = run.phase or "args"
+    phase = run.current_phase
     pattern = ref.pattern
     if pattern.phase and phase not in pattern.phase:
         return

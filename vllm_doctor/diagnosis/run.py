@@ -21,7 +21,7 @@ from vllm_doctor.fastpath.repeated_messages import RepeatedMessages
 from vllm_doctor.fastpath.statistics_lines import StatisticsLines
 from vllm_doctor.logs.progress_bars import BAR_END
 from vllm_doctor.matching.matcher import Hits
-from vllm_doctor.phases import ORDER
+from vllm_doctor.phases import FIRST, ORDER
 from vllm_doctor.text.traceback_head import TRACEBACK
 from vllm_doctor.timeline import StartClock
 
@@ -99,6 +99,11 @@ class Run:
         self.advance_line = 0  # of the last progress
         self.stopped_line = 0  # where it was told to stop
         self.evidence_count = 0  # facts, hits and markers so far
+
+    @property
+    def current_phase(self) -> str:
+        """Return the phase of the start: the first one until the log shows another."""
+        return self.phase or FIRST
 
     def advance(self, phase: str, status: str, line: int, text: str = "", *, is_progress: bool = True) -> None:
         """Record the phase and state of the start; a server that is still serving is not a change.

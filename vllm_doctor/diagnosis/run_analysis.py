@@ -170,7 +170,7 @@ class RunAnalysis:
         typographic = () if self.typed is None else self.typed.typographic_flags
         dashes = {"typographic_flags": " ".join(typographic)} if typographic else {}
         return {**derived(self.facts), **run.load.summary(), **self.facts, "releases": self.releases,
-                "run_phase": run.phase or "args", "status": run.state(), "serving": bool(run.serving_line),
+                "run_phase": run.current_phase, "status": run.state(), "serving": bool(run.serving_line),
                 "settings_given": " ".join(self._user_settings()), "engine_raised": raised_by_engine(run.failures),
                 "caller_raised": raised_by_caller(run.failures),
                 "cut_traceback": self.ends_in_traceback, **crash, **dashes}

@@ -19,7 +19,7 @@ def stall_report(reading: LogReading, seconds: float, after: float | None = None
     `after` is the user's bound in place of the phase's own. A serving server may be idle.
     """
     run = reading.runs[-1]
-    stall = reading.base.stalls.get(run.phase or "args")
+    stall = reading.base.stalls.get(run.current_phase)
     if stall is None or run.status or seconds < (stall.after if after is None else after):
         return None
     return _stalled(reading.report(), reading.analysis(run), stall, seconds)

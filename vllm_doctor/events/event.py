@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+QUIET_LEVELS = frozenset({"DEBUG", "INFO", "WARNING"})
+"""Levels of records that report no failure."""
+
 
 class Event(NamedTuple):
     """One message of the log.

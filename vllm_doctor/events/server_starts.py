@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vllm_doctor.events.event import QUIET_LEVELS
 from vllm_doctor.logs.line_prefix import QUOTING
 from vllm_doctor.text.literal_search import any_of
 from vllm_doctor.text.patterns import lazy_pattern
@@ -23,7 +24,6 @@ WORDS = (
 _LOGO = "█▀▄ "
 _OF_STARTS = frozenset({"", "DEBUG", "INFO"})  # levels of the messages of a start
 _TYPED = frozenset({"prompt", "usage"})  # not printed by vLLM's logger
-_QUIET = frozenset({"DEBUG", "INFO", "WARNING"})
 _STAGES = (  # the messages of a start, each with literals of which its line contains at least one
     ("prompt", ("vllm serve ", "-m vllm.entrypoints"), _PROMPT),
     ("usage", ("usage: ",), lazy_pattern(r"usage: (?:vllm|api_server\.py|__main__\.py)\b")),
@@ -55,7 +55,7 @@ def stage_of(message: str, level: str = "") -> str:
 
 def ends_run(message: str, level: str = "") -> bool:
     """Return whether a message that belongs to no stage ends a start."""
-    if level in _QUIET:
+    if level in QUIET_LEVELS:
         return message.startswith(_ENDED)
     return any(word in message for word in _ENDED)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from vllm_doctor.events.event import Event
+from vllm_doctor.events.event import QUIET_LEVELS, Event
 from vllm_doctor.events.notebook_tracebacks import class_at_head
 from vllm_doctor.events.reader import CHAIN
 from vllm_doctor.failures import crash_stacks, embedded_calls, error_lines, exception_lines, frames
@@ -31,7 +31,6 @@ _BELOW_SOURCE = 2  # lines from the source of a call to the exception: the marks
 _REACH = 20  # lines within which a message goes on
 _IGNORED_REACH = 3  # lines from "Exception ignored in" to its traceback
 _STALE = 200  # lines behind which an open traceback is given up
-_QUIET = frozenset({"DEBUG", "INFO", "WARNING"})
 _TAIL = 40  # lines that may be the words of an error
 _SENTENCE_LINES = 6  # such words at most
 _SHAPE_WORDS = 12  # of a message, by which it is known to repeat
@@ -262,7 +261,7 @@ class FailureCollector:
         calls = tuple(stream.frames)
         raised, shape = self._raised(stream, event)
         if raised is not None:
-            handled = (stream.level if shape == "traceback" else level) in _QUIET
+            handled = (stream.level if shape == "traceback" else level) in QUIET_LEVELS
             if handled and not raised.quoted:
                 stream.frames, stream.ignored = [], False
                 return
@@ -286,7 +285,7 @@ class FailureCollector:
         if event.is_code:
             return
         found = None if may_quote_client else error_lines.process_death(text, logged=bool(event.level))
-        if found is not None and level not in _QUIET:
+        if found is not None and level not in QUIET_LEVELS:
             self._begin(stream, event, "fatal", error_lines.cpp_exception_class(found), found, state, level=level)
         elif level in {"ERROR", "CRITICAL", "FATAL"}:
             # A blank row says nothing, and stands between the exceptions of a chain.
@@ -390,7 +389,7 @@ class FailureCollector:
             and (gap == 1 or (stream.is_long and gap <= 3) or bool(candidate.process))
             and (candidate.shape != "record" or event.level == candidate.level
                  or (not event.level and not event.process))
-            and event.level not in _QUIET
+            and event.level not in QUIET_LEVELS
             and not (event.level and event.level != candidate.level and candidate.shape != "traceback")
             and not error_lines.ends_message(text)
             and text.strip() != candidate.message.strip()  # V0's engine prints a worker's message again
@@ -432,7 +431,7 @@ class FailureCollector:
     @staticmethod
     def _cut(process: str, stream: _Open) -> Candidate | None:
         """Return a traceback whose exception the log does not show."""
-        if not stream.frames or stream.level in _QUIET or stream.ignored:
+        if not stream.frames or stream.level in QUIET_LEVELS or stream.ignored:
             return None
         exception, message = exception_lines.raised_by_code(stream.frames[-1].code)
         heading = stream.heading

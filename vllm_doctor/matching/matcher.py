@@ -14,13 +14,12 @@ from typing import Any, NamedTuple
 
 import regex
 
-from vllm_doctor.events.event import Event
+from vllm_doctor.events.event import QUIET_LEVELS, Event
 from vllm_doctor.facts.last_items import add_last
 from vllm_doctor.matching.anchors import Anchors
 from vllm_doctor.rulebase.model import LONGEST_TEXT, Literals, Marker, Pattern, Rule, RuleBase
 from vllm_doctor.templating import evaluator
 
-_QUIET = frozenset({"DEBUG", "INFO", "WARNING"})
 _KEEP = 6
 _KEEP_LAST = 2
 TIME_LIMIT = 0.05
@@ -188,18 +187,18 @@ class Matcher:
         It reports its faults with a level or a traceback; other lines and information may quote a client.
         """
         untrusted = self._base.untrusted
-        if (event.frames and event.level not in _QUIET) or ref.part != "any" or not self._is_of_fault(ref):
+        if (event.frames and event.level not in QUIET_LEVELS) or ref.part != "any" or not self._is_of_fault(ref):
             return False
-        if event.level in _QUIET:
+        if event.level in QUIET_LEVELS:
             return not untrusted.is_information(ref.rule, ref.pattern.id)
         return self.may_quote_client(event, serves=True)
 
     def may_quote_client(self, event: Event, *, serves: bool) -> bool:
         """Return whether a line may be a client's words, not the server's report of a fault."""
-        if event.refusal or (event.frames and event.level not in _QUIET) or not serves:
+        if event.refusal or (event.frames and event.level not in QUIET_LEVELS) or not serves:
             return event.refusal
         if event.level:
-            return event.level in _QUIET
+            return event.level in QUIET_LEVELS
         return " pid=" not in event.process and not self._base.untrusted.is_of_system(event.text)
 
     def _is_of_fault(self, ref: PatternRef) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from vllm_doctor.language import ENGLISH, Language
 from vllm_doctor.messages import message
+from vllm_doctor.phases import FIRST
 from vllm_doctor.rulebase.model import Stall
 
 
@@ -19,13 +20,13 @@ class StartProgress:
     def __init__(self, phases: Mapping[str, Stall], now: float, language: Language = ENGLISH) -> None:
         self._phases = phases
         self._language = language
-        self._key: tuple[int, str] = (1, "args")
+        self._key: tuple[int, str] = (1, FIRST)
         self._since = now
         self._percent = ""
 
     def see(self, piece: bytes, run: int, phase: str, now: float) -> None:
         """Note the start (by its number), the phase after a piece of the log, and the progress in that phase."""
-        key = (run, phase or "args")
+        key = (run, phase)
         if key != self._key:
             self._key, self._since, self._percent = key, now, ""
         words = self._phases.get(key[1])
