@@ -16,11 +16,12 @@ from vllm_doctor.fleet import plots
 from vllm_doctor.fleet.summary import Group, Summary
 from vllm_doctor.language import ENGLISH, Language
 from vllm_doctor.messages import joined, message, say
-from vllm_doctor.redact import Redactor, safe_text
+from vllm_doctor.redact import Redactor
 from vllm_doctor.redact.rendered import redact_rendered
 from vllm_doctor.reports import escape
-from vllm_doctor.reports.to_html import TEMPLATES, markup_in
-from vllm_doctor.reports.to_markdown import Raw, markdown_in
+from vllm_doctor.reports.template_folder import TEMPLATES
+from vllm_doctor.reports.to_html import markup_in, visible
+from vllm_doctor.reports.to_markdown import escaped, markdown_in
 from vllm_doctor.text.terminal_width import columns, cut
 from vllm_doctor.version import __version__
 
@@ -104,22 +105,10 @@ def _most(counter: dict[str, int], most: int = 3, *, language: Language) -> str:
 
 @lru_cache(maxsize=6)
 def _environment(format_: str, language: Language) -> Environment:
-    finalize: dict[str, Callable[[Any], Any]] = {"text": _plain, "markdown": _marked, "html": _shown}
+    finalize: dict[str, Callable[[Any], Any]] = {"text": visible, "markdown": escaped, "html": visible}
     jinja = Environment(loader=FileSystemLoader((_FOLDER, TEMPLATES)), autoescape=format_ == "html", trim_blocks=True,  # noqa: S701 - finalize escapes
                         lstrip_blocks=True, undefined=StrictUndefined, keep_trailing_newline=True,
                         finalize=finalize[format_])
     says = {"text": language.say, "markdown": partial(markdown_in, language), "html": markup_in(language)}
     jinja.globals.update(_=says[format_], language=language)
     return jinja
-
-
-def _plain(value: Any) -> Any:
-    return safe_text(value) if isinstance(value, str) else value
-
-
-def _marked(value: Any) -> str:
-    return value if isinstance(value, Raw) else escape.markdown(str(value))
-
-
-def _shown(value: Any) -> Any:
-    return safe_text(value) if isinstance(value, str) and not isinstance(value, Markup) else value

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from vllm_doctor.options import Options
-from vllm_doctor.rulebase.folders import builtin_folder, rule_files
+from vllm_doctor.rulebase.folders import builtin_folder, file_stamps, rule_files
 from vllm_doctor.rulebase.loader import COMPILED
 from vllm_doctor.version import __version__
 
@@ -16,12 +16,8 @@ from vllm_doctor.version import __version__
 def rules_hash(options: Options, label: str = "") -> str:
     """Return 16 hexadecimal digits that change with a rule, this version or an option: then a log is read again."""
     folders = (str(builtin_folder()), *options.rules)
-    return _hash(folders, tuple(_stamp(Path(folder)) for folder in folders), options._replace(rules=()), label)
-
-
-def _stamp(folder: Path) -> tuple[tuple[str, int, int], ...]:
-    """Return the names, sizes and times of a folder's rules, so that its content is read once."""
-    return tuple((str(path), status.st_size, status.st_mtime_ns) for path in _files(folder) for status in [path.stat()])
+    stamps = tuple(file_stamps(_files(Path(folder))) for folder in folders)  # so that their content is read once
+    return _hash(folders, stamps, options._replace(rules=()), label)
 
 
 def _files(folder: Path) -> list[Path]:

@@ -11,7 +11,6 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -24,10 +23,10 @@ from vllm_doctor.redact import safe_text
 from vllm_doctor.reports import command_diff, incident_text, texts, timeline_text, to_markdown
 from vllm_doctor.reports.escape import inert_markup, is_web_address
 from vllm_doctor.reports.model import Fix, Report
+from vllm_doctor.reports.template_folder import TEMPLATES
 from vllm_doctor.text.patterns import lazy_pattern
 from vllm_doctor.version import __version__
 
-TEMPLATES = Path(__file__).resolve().parent / "templates"
 _HOLDERS = ("weights", "activations", "non_torch", "cuda_graphs", "kv_cache", "other_processes", "reserved_unallocated",
             "free", "outside_budget")  # each has its colour in report.css
 _WIDTH, _BAR, _PLOT = 1000, 72, 140  # the pictures' units
@@ -168,7 +167,7 @@ def markup_in(language: Language) -> Callable[..., Markup]:
     """Return what says a text of a template in a language: the text is ours, the values are shown and escaped."""
     def say(source: str, /, **values: Any) -> Markup:
         text = Markup(language.gettext(source))  # noqa: S704 - our own files
-        return text.format(**{name: _shown(value) for name, value in values.items()}) if values else text
+        return text.format(**{name: visible(value) for name, value in values.items()}) if values else text
 
     return say
 
@@ -176,13 +175,13 @@ def markup_in(language: Language) -> Callable[..., Markup]:
 @lru_cache(maxsize=4)
 def _environment(language: Language) -> Environment:
     environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True,
-                              undefined=StrictUndefined, keep_trailing_newline=True, finalize=_shown)
+                              undefined=StrictUndefined, keep_trailing_newline=True, finalize=visible)
     environment.globals.update(_=markup_in(language), language=language)
     environment.tests["web_address"] = is_web_address
     return environment
 
 
-def _shown(value: Any) -> Any:
+def visible(value: Any) -> Any:
     """Return the value an expression prints, with the control characters and direction marks in text made visible."""
     return safe_text(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 

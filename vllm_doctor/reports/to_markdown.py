@@ -6,7 +6,6 @@ Everything a template prints is escaped (`finalize`), as autoescape does for HTM
 from __future__ import annotations
 
 from functools import lru_cache, partial
-from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -15,6 +14,7 @@ from vllm_doctor.language import Language
 from vllm_doctor.messages import N_
 from vllm_doctor.reports import escape, incident_text, texts
 from vllm_doctor.reports.model import Finding, Fix, Report
+from vllm_doctor.reports.template_folder import TEMPLATES
 
 LIMIT = (1 << 20) - (1 << 12)  # bytes: GitHub takes 1 MiB of one step, and the step may have said something itself
 _TOO_LONG = N_("What to run is too long for a summary; the text report shows it.")
@@ -63,9 +63,10 @@ def _page(report: Report) -> str:
 
 @lru_cache(maxsize=4)
 def _environment(language: Language) -> Environment:
-    folder = Path(__file__).resolve().parent / "templates"
-    environment = Environment(loader=FileSystemLoader(folder), trim_blocks=True, lstrip_blocks=True, autoescape=False,  # noqa: S701 - finalize escapes
-                              undefined=StrictUndefined, keep_trailing_newline=True, finalize=_escaped)
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES), trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined,
+        autoescape=False,  # noqa: S701 - finalize escapes
+        keep_trailing_newline=True, finalize=escaped)
     environment.filters.update(block=_block, link=_link)
     environment.globals.update(_=partial(markdown_in, language), language=language, texts=texts,
                                incident_text=incident_text)
@@ -75,10 +76,10 @@ def _environment(language: Language) -> Environment:
 def markdown_in(language: Language, source: str, /, **values: Any) -> Raw:
     """Return a text of the template in a language: the text is ours, the values are escaped."""
     return Raw(language.say(source, **{
-        name: _escaped(value) if isinstance(value, str) else value for name, value in values.items()}))
+        name: escaped(value) if isinstance(value, str) else value for name, value in values.items()}))
 
 
-def _escaped(value: Any) -> str:
+def escaped(value: Any) -> str:
     """Return the escaped value that an expression of the template prints."""
     return value if isinstance(value, Raw) else escape.markdown(str(value))
 

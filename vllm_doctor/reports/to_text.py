@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache, partial
-from pathlib import Path
 from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, ModuleLoader, StrictUndefined
@@ -15,11 +14,11 @@ from vllm_doctor.messages import N_, joined
 from vllm_doctor.reports import command_diff, incident_text, texts, timeline_text
 from vllm_doctor.reports.escape import inert_text, one_line
 from vllm_doctor.reports.model import Evidence, Failure, Finding, Fix, Report
+from vllm_doctor.reports.template_folder import TEMPLATES
 from vllm_doctor.text.patterns import lazy_pattern
 from vllm_doctor.text.terminal_width import columns, cut, ljust, rjust, wrap
 
 TEMPLATE = "report.txt"
-TEMPLATES = Path(__file__).resolve().parent / "templates"
 COMPILED = TEMPLATES / f"compiled_{bc_version}"
 """Where a wheel has the template compiled (`hatch_build.py`): compiling it takes a fifteenth of a start."""
 _STYLES: Mapping[str, str] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from vllm_doctor.errors import RuleError, reason
@@ -15,6 +16,14 @@ def builtin_folder() -> Path:
         if folder.is_dir():
             return folder
     raise RuleError("the built-in rules are missing from this installation")
+
+
+def file_stamps(paths: Iterable[Path]) -> tuple[tuple[str, int, int], ...]:
+    """Return names, sizes and times of files, which change when a file does. Raises RuleError."""
+    try:
+        return tuple((str(path), status.st_size, status.st_mtime_ns) for path in paths for status in [path.stat()])
+    except OSError as error:
+        raise RuleError(f"{error.filename}: {reason(error)}") from error
 
 
 def rule_files(folder: Path) -> list[Path]:

@@ -9,9 +9,9 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 from vllm_doctor.catalog.json_cache import cached
-from vllm_doctor.errors import RuleError, reason
+from vllm_doctor.errors import RuleError
 from vllm_doctor.rulebase.compiled_rules import Document, rule_base
-from vllm_doctor.rulebase.folders import builtin_folder, rule_files
+from vllm_doctor.rulebase.folders import builtin_folder, file_stamps, rule_files
 from vllm_doctor.rulebase.model import RuleBase
 
 COMPILED = "rules.json"
@@ -49,22 +49,13 @@ def load(folders: Iterable[str | os.PathLike[str]] = ()) -> RuleBase:
     for folder in folders:
         if not Path(folder).is_dir():
             raise RuleError(f"{os.fspath(folder)}: no such folder of rules")
-        base = _with_user_rules(base, os.fspath(folder), _state(Path(folder)))
+        base = _with_user_rules(base, os.fspath(folder), file_stamps(rule_files(Path(folder))))
     return base
 
 
 @lru_cache(maxsize=4)
-def _with_user_rules(base: RuleBase, folder: str, _state: tuple[tuple[str, int, int], ...]) -> RuleBase:
+def _with_user_rules(base: RuleBase, folder: str, _stamps: tuple[tuple[str, int, int], ...]) -> RuleBase:
     """Add a user's rules. Cached by the state of the files, because data derived from a rule base is kept with it."""
     from vllm_doctor.rulebase.user_rules import with_user_rules  # noqa: PLC0415 - PyYAML, and the checks of rules
 
     return with_user_rules(base, Path(folder))
-
-
-def _state(folder: Path) -> tuple[tuple[str, int, int], ...]:
-    """Return names, sizes and times of the rule files. Raises RuleError."""
-    try:
-        return tuple((str(path), status.st_size, status.st_mtime_ns)
-                     for path in rule_files(folder) for status in [path.stat()])
-    except OSError as error:
-        raise RuleError(f"{error.filename}: {reason(error)}") from error
