@@ -501,3 +501,29 @@ def test_a_word_behind_authorization_is_no_scheme_of_any_setting() -> None:
     redactor = Redactor()
     redactor.learn_line("authorization: enabled gpu_memory_utilization=0.97")
     assert redactor.redact("Something is wrong with gpu_memory_utilization=0.97") == "Something is wrong with gpu_memory_utilization=0.97"
+
+
+def test_a_text_is_masked_again_once_its_secret_is_known():
+    redactor = Redactor()
+    assert redactor.redact("the value is Correct-Horse-9") == "the value is Correct-Horse-9"
+    redactor.learn_line("api_key='Correct-Horse-9'")
+    assert redactor.redact("the value is Correct-Horse-9") == "the value is ***"
+
+
+def test_what_one_redactor_remembers_is_no_others():
+    first, second = Redactor(), Redactor()
+    first.learn_line("api_key='Correct-Horse-9'")
+    assert first.redact("Correct-Horse-9") == "***"
+    assert second.redact("Correct-Horse-9") == "Correct-Horse-9"
+
+
+def test_a_long_list_is_masked_as_a_short_one():
+    items = [f"n{number}" for number in range(1000)] + ["hf_" + "a1" * 17]
+    assert redact_value(items) == [*items[:-1], "hf_***"]
+    assert redact_value(tuple(items)) == (*items[:-1], "hf_***")
+    assert redact_value(["--api-key", "correcthorse", *items])[1] == "***"
+
+
+def test_a_static_key_of_openvpn():
+    key = "-----BEGIN OpenVPN Static key V1-----\n0a21c7edff6945f644929a75296a9842\n-----END OpenVPN Static key V1-----"
+    assert "0a21c7ed" not in redact(f"<tls-auth>\n{key}\n</tls-auth>")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from vllm_doctor.redact.spans import Span, compiled
 
-KEY_BEGIN = r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-KEY_END = r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+_NAME = r"(?:[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?|OpenVPN Static key V\d)"
+KEY_BEGIN = rf"-----BEGIN {_NAME}-----"
+KEY_END = rf"-----END {_NAME}-----"
 _PEM_LINE = r"[ \t>|]{0,80}(?:(?:[A-Za-z0-9+/=]{1,100})?[ \t\r]{0,80}|(?:Proc-Type|DEK-Info|Version):.*)"
 _PEM_WORD = r"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/]{16,100}={0,2}\Z"  # at the end of a line
 _PEM_LIMIT = 16_384  # characters; a longer block is no key
@@ -14,7 +15,7 @@ _PEM_LIMIT = 16_384  # characters; a longer block is no key
 def key_spans(text: str) -> list[Span]:
     """Return the text between the first and the last line of each private key."""
     found: list[Span] = []
-    if "PRIVATE KEY" not in text:
+    if "PRIVATE KEY" not in text and "Static key" not in text:
         return found
     at = 0
     while begin := compiled(KEY_BEGIN).search(text, at):

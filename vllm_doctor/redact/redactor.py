@@ -30,6 +30,7 @@ _MOST_VALUES = 256  # remembered; memory does not grow with the log
 _LONGEST_VALUE = 512  # characters
 _LONGEST_LINE = 16_384  # characters of a line that is looked at to remember its secrets
 _MOST_PENDING = 16_384  # characters of lines that are not learned from yet
+_LONGEST_REMEMBERED, _MOST_REMEMBERED = 200, 1 << 14  # characters of a masked text that is remembered; texts
 _APART = "\n---\n"  # between lines that do not follow each other: no value goes on behind it
 
 
@@ -47,6 +48,8 @@ class Redactor:
             self._values |= other._values  # noqa: SLF001
         self._blocks = Blocks()
         self._before = ""  # the line before, if it may name what stands on the next
+        self._redacted: dict[str, str] = {}  # short texts: each fix repeats the words of the command
+        self._redacted_with = 0  # values known when they were masked; with more, they are masked again
         self._pending: list[str] = []  # lines to learn from together, which is much faster than one by one
         self._pending_size = 0  # characters
 
@@ -105,7 +108,14 @@ class Redactor:
 
     def redact(self, text: str, mask: str = MASK) -> str:
         """Replace every secret in `text` with `mask`."""
-        return _until_stable(text, self.spans, mask)
+        if mask != MASK or len(text) > _LONGEST_REMEMBERED:
+            return _until_stable(text, self.spans, mask)
+        self._learn_pending()
+        if self._redacted_with != len(self._values) or len(self._redacted) >= _MOST_REMEMBERED:
+            self._redacted, self._redacted_with = {}, len(self._values)
+        if text not in self._redacted:
+            self._redacted[text] = _until_stable(text, self.spans, mask)
+        return self._redacted[text]
 
     def spans(self, text: str) -> list[Span]:
         """Return the secrets in `text`."""

@@ -11,7 +11,7 @@ from vllm_doctor.text.patterns import lazy_pattern
 # Control characters except newline and tab, bidirectional marks, invisible separators, fillers, tags and variation
 # selectors (but U+FE0F, which emoji have), lone surrogates.
 _UNSAFE = lazy_pattern(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b\u200e"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b\u200c\u200e"
     "\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e01ef]"
 )
 
