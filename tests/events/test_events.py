@@ -8,6 +8,7 @@ from read_events import read
 from vllm_doctor.events.code_paths import shorten_path
 from vllm_doctor.events.event import Event
 from vllm_doctor.events.reader import EventReader
+from vllm_doctor.events.server_starts import RunCounter
 from vllm_doctor.failures.frames import package_of
 from vllm_doctor.logs.lines import Line
 
@@ -365,3 +366,11 @@ def test_the_place_of_a_syntax_error_is_a_call_without_a_function() -> None:
         '  File "/srv/app/bolt.py", line 12', "    def bend(", "            ^", "SyntaxError: '(' was never closed")
     assert all(event.is_code for event in calls)
     assert (shown.text, shown.is_code) == ("SyntaxError: '(' was never closed", False)
+
+
+@pytest.mark.parametrize("text", ["note: $ vllm serve org/m --port 9", "note: non-default args: {'model': 'org/m'}"])
+def test_text_behind_the_prefix_of_a_process_begins_no_start(text: str) -> None:
+    counter = RunCounter()
+    counter.record_message("vLLM API server version 0.32.0", "APIServer pid=1", "INFO")
+    counter.record_message("EngineCore failed to start.", "EngineCore pid=2", "ERROR")
+    assert counter.record_message(text, "EngineCore pid=2") == 1

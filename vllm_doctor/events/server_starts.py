@@ -108,6 +108,8 @@ class RunCounter:
             return self.run
         if stage == "prompt" and level == "WARNING":  # logged by a stopping server: its command holds its port
             return self.run
+        if name and not level and stage in {"prompt", "arguments"}:  # the text of an exception: nobody types there
+            return self.run
         if self._begins_run(stage, name):
             self.begin()
         self._seen[stage] = name
