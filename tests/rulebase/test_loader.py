@@ -150,6 +150,8 @@ def test_two_rules_of_a_user_with_one_id_are_refused(own: Path) -> None:
 
 
 def test_a_rule_file_with_another_ending_is_refused(own: Path) -> None:
-    (own / "rule.yml").write_text("id: a\n", encoding="utf-8")
+    (own / "workflow.yml").write_text("on: push\n", encoding="utf-8")
+    loader.load([own])
+    (own / "rule.yml").write_text("id: a\nmatch:\n", encoding="utf-8")
     with pytest.raises(RuleError, match=r"rule\.yml: the name of a rule file ends in \.yaml"):
         loader.load([own])

@@ -43,7 +43,7 @@ def failed(analysis: RunAnalysis, status: str) -> Failed | None:
     candidate = failures.find(run.failures, start, proofs, passing, harmless)
     if candidate is None:
         return None
-    candidate = with_full_paths(failures.as_told_by_server(failures.as_told_by_worker(candidate)))
+    candidate = with_full_paths(failures.as_reported_by_server(failures.as_reported_by_worker(candidate)))
     given, source = _given(analysis)
     found = failures.describe(candidate, start, given, source, run.failures,
                               release=str(release) if (release := analysis.facts.get("vllm_version")) else None)

@@ -193,7 +193,7 @@ def _typed_values(entries: Mapping[str, Any], known: Mapping[str, Any]) -> dict[
     return values
 
 
-def _may_offer(entries: Mapping[str, Any], fix: Mapping[str, str], known: Mapping[str, Any]) -> bool:
+def _may_offer(entries: Mapping[str, Any], values: Mapping[str, str], known: Mapping[str, Any]) -> bool:
     """Return whether values from the log may be used in the flags and variables of a fix.
 
     A value must not begin with a dash or name code to load, and a variable must be one that vLLM has.
@@ -201,7 +201,7 @@ def _may_offer(entries: Mapping[str, Any], fix: Mapping[str, str], known: Mappin
     for name, source in entries.items():
         is_read = isinstance(source, str) and bool(evaluator.parse(source).names)
         for flag in _flag_names((name,), known)[:1]:
-            value = fix.get(flag, "")
+            value = values.get(flag, "")
             is_option = value.startswith("-") and not _NEGATIVE.fullmatch(value)
             if is_read and (is_option or HIDDEN in value or "\n" in value):
                 return False

@@ -106,9 +106,9 @@ def _readings(data: bytes, base: RuleBase, first: Report) -> Iterator[tuple[Sequ
     if [row.text for row in rows] != data.decode("utf-8", "replace").splitlines():
         yield rows, REJOINED
     has_place = first.failure is not None and bool(first.failure.exception) and first.failure.origin is not None
-    candidates = corrected(rows, _vocabulary(base))
-    if candidates != rows and (not has_place or lookalikes(rows, candidates) >= _MISREAD):
-        yield candidates, CORRECTED
+    corrected_rows = corrected(rows, _vocabulary(base))
+    if corrected_rows != rows and (not has_place or lookalikes(rows, corrected_rows) >= _MISREAD):
+        yield corrected_rows, CORRECTED
 
 
 @lru_cache(maxsize=2)

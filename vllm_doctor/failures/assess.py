@@ -11,7 +11,7 @@ from vllm_doctor.failures import error_lines, exception_lines, frames
 from vllm_doctor.failures.choose import choose, is_above
 from vllm_doctor.failures.collect import FailureCollector
 from vllm_doctor.failures.consequences import (
-    as_told_by_worker,
+    as_reported_by_worker,
     is_cascade,
     is_consequence,
     is_teardown,
@@ -156,7 +156,7 @@ def raised_by_engine(collected: FailureCollector) -> bool:
     """Return whether the engine or a worker raised an exception that is no consequence of another one."""
     raised = (one for one in collected.candidates() if one.shape in _EXCEPTIONS and not is_teardown(one)
               and (one.message or one.exception == "AssertionError")
-              and not (is_cascade(as_told_by_worker(one)) or _passes_on(one)))
+              and not (is_cascade(as_reported_by_worker(one)) or _passes_on(one)))
     return any(one.is_of_engine
                or (one.shape == "repr" and not one.process)
                or any(_OF_ENGINE.search(f"{frame.path}:{frame.function}") for frame in one.frames) for one in raised)

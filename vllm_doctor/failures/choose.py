@@ -29,6 +29,7 @@ _TRANSPORT = frozenset({
     "ConnectionRefusedError", "ConnectionError", "ConnectTimeout", "ReadTimeout", "ProxyError",
 })  # fmt: skip
 _HEADING = 8  # lines from a record to the traceback that belongs to it: a compiler's output stands between
+_NEAR = 64  # lines between the same bare exception of two ranks
 _SHAPES = {"traceback": 0, "exception": 0, "repr": 0, "fatal": 1, "record": 2, "cut": 3, "quoted": 4, "http": 5,
            "sentence": 6}
 
@@ -70,8 +71,15 @@ def _with_calls(candidate: Candidate, candidates: Sequence[Candidate]) -> Candid
     """Return the same exception where the log shows its calls, if this line shows it alone."""
     if candidate.frames or candidate.exception is None:
         return candidate
+    is_bare = not candidate.message and candidate.shape != "repr"  # another one may be raised elsewhere
     return next((one for one in candidates if one.frames and one.exception == candidate.exception
-                 and one.message == candidate.message), candidate)
+                 and one.message == candidate.message and not (is_bare and _is_apart(one, candidate))), candidate)
+
+
+def _is_apart(one: Candidate, other: Candidate) -> bool:
+    """Return whether two exceptions are far apart, or of processes of another kind."""
+    kinds = {re.split("[ _]", each.process)[0] for each in (one, other)}
+    return len(kinds) > 1 or abs(one.line - other.line) > _NEAR
 
 
 def _rank(candidate: Candidate, advances: int) -> tuple[bool, int, bool, bool, bool, int]:

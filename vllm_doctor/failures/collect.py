@@ -293,7 +293,7 @@ class FailureCollector:
                 self._begin(stream, event, "record", None, error_lines.record_message(text), state, level=level)
         elif not level:
             text = error_lines.without_quote_mark(text[:MAX_MESSAGE])
-            self._plain.append((self._made(event, "sentence", None, "", state), text))
+            self._plain.append((self._candidate(event, "sentence", None, "", state), text))
 
     def _raised(self, stream: _Open, event: Event) -> tuple[exception_lines.Raised | None, str]:
         """Return the exception in a line, and whether it ends a traceback or is an exception on its own."""
@@ -340,7 +340,7 @@ class FailureCollector:
         if shape == "traceback" and not stream.group:
             self._groups += 1
             stream.group = self._groups
-        candidate = self._made(event, shape, exception, message, state)._replace(
+        candidate = self._candidate(event, shape, exception, message, state)._replace(
             frames=calls, introduction=introduction, module=module, level=level or event.level,
             group=stream.group if calls else 0, ignored=stream.ignored,
             begin=stream.begin if calls and stream.begin else event.line)
@@ -354,7 +354,7 @@ class FailureCollector:
         stream.crash = crash_stacks.CrashStack() if crash_stacks.is_crash(candidate) else None
 
     @staticmethod
-    def _made(event: Event, shape: str, exception: str | None, message: str,
+    def _candidate(event: Event, shape: str, exception: str | None, message: str,
               state: tuple[str, bool, int]) -> Candidate:
         phase, served, advances = state
         return Candidate(event.line, event.line, shape, exception, message[:MAX_MESSAGE], level=event.level,

@@ -91,7 +91,7 @@ def quoted_error(candidate: Candidate) -> str:
     return (found["text"] or found["argument"]).strip() if found else ""
 
 
-def as_told_by_worker(candidate: Candidate) -> Candidate:
+def as_reported_by_worker(candidate: Candidate) -> Candidate:
     """Return a worker's error that the engine quotes as its own: the calls are those of the engine that waited.
 
     Its class is the one that its words show; where they show none, that of the exception that quotes it. A class alone
@@ -106,7 +106,7 @@ def as_told_by_worker(candidate: Candidate) -> Candidate:
     return candidate._replace(exception=exception, message=message, frames=(), introduction="", is_of_worker=True)
 
 
-def as_told_by_server(candidate: Candidate) -> Candidate:
+def as_reported_by_server(candidate: Candidate) -> Candidate:
     """Return an error that a proxy such as LiteLLM passes on, with the message of the server behind it."""
     found = _OF_PROXY.match(candidate.message)
     if found is None:

@@ -54,7 +54,7 @@ def names_of(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[s
         "has_place": origin is not None, "sets_part": bool(failure.settings),
         "raised_by_unknown_code": origin is None and not failure.message_file,
         "is_builtin_exception": hasattr(builtins, exception),
-        "is_of_plugin": origin is not None and origin.package in PLUGINS,
+        "is_of_plugin": is_of_plugin(failure),
         "is_of_nvml": exception.startswith("NVMLError"),
         "is_of_device_memory": error_lines.is_of_device_memory(failure.message),
         "wants_other_release": failure.direction in {"older", "moved", "range", "v0-engine"},
@@ -83,6 +83,11 @@ def names_of(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[s
         **_asked(failure, given, facts),
         **_device_memory(facts),
     }
+
+
+def is_of_plugin(failure: Failure) -> bool:
+    """Return whether a plugin for other hardware raised it."""
+    return failure.origin is not None and failure.origin.package in PLUGINS
 
 
 def _rejects_arguments(origin: Place | None, exception: str) -> bool:

@@ -14,9 +14,8 @@ from typing import Any
 from vllm_doctor.catalog.features import Switch, feature
 from vllm_doctor.catalog.yaml_catalog import read_catalog
 from vllm_doctor.command.flags import keyword_of
-from vllm_doctor.failures.frames import PLUGINS
 from vllm_doctor.failures.model import Failure
-from vllm_doctor.failures.next_step_names import names_of
+from vllm_doctor.failures.next_step_names import is_of_plugin, names_of
 from vllm_doctor.messages import N_
 from vllm_doctor.rulebase.model import FixRule, fix_of
 from vllm_doctor.templating.evaluator import parse
@@ -87,8 +86,7 @@ def _switches(failure: Failure, given: Mapping[str, Any] | None, facts: Mapping[
     known = feature(failure.feature) if failure.feature else None
     if known is None or failure.kind in {"request", "environment"}:
         return
-    is_of_plugin = failure.origin is not None and failure.origin.package in PLUGINS
-    device = str(facts.get("device") or ("" if is_of_plugin else "cuda"))
+    device = str(facts.get("device") or ("" if is_of_plugin(failure) else "cuda"))
     for number, switch in enumerate(known.without):
         if (switch.device and switch.device != device) or (switch.paths and not re.search(switch.paths, text)):
             continue

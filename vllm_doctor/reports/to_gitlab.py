@@ -12,7 +12,7 @@ from typing import Any
 
 from vllm_doctor.messages import joined, message
 from vllm_doctor.reports import texts
-from vllm_doctor.reports.escape import inert_json, one_line, place_name, relative_path
+from vllm_doctor.reports.escape import inert_json, one_line, place_name
 from vllm_doctor.reports.fingerprint import UNEXPLAINED, fingerprint, unexplained_fingerprint
 from vllm_doctor.reports.model import Report
 
@@ -48,11 +48,10 @@ def _issues(report: Report) -> Iterator[dict[str, Any]]:
 
 def _issue(report: Report, rule_id: str, text: str, *, mark: str, severity: str, line: int) -> dict[str, Any]:
     path = place_name(report.source.path)
-    log = relative_path(report.source.path) or report.source.path
     return {
         "description": one_line(text),
         "check_name": rule_id,
-        "fingerprint": hashlib.sha256(f"{mark}\n{log}".encode("utf-8", "replace")).hexdigest()[:32],
+        "fingerprint": hashlib.sha256(f"{mark}\n{path}".encode("utf-8", "replace")).hexdigest()[:32],
         "severity": _SEVERITY.get(severity, "info"),
         "location": {"path": path, "lines": {"begin": max(1, line)}},
     }

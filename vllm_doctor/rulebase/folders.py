@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from vllm_doctor.errors import RuleError, reason
 from vllm_doctor.text_files import files_below
+
+_RULE = re.compile(rb"(?m)^match:")
 
 
 def builtin_folder() -> Path:
@@ -29,11 +32,12 @@ def file_stamps(paths: Iterable[Path]) -> tuple[tuple[str, int, int], ...]:
 def rule_files(folder: Path) -> list[Path]:
     """Return the rule files of a folder and its subfolders, in order.
 
-    Raises RuleError if it cannot be read, and for a file whose name ends in .yml.
+    Raises RuleError if it cannot be read, and for a rule in a file whose name ends in .yml.
     """
     try:
         for path in files_below(folder, ".yml"):
-            raise RuleError(f"{path}: the name of a rule file ends in .yaml")
+            if _RULE.search(path.read_bytes()):
+                raise RuleError(f"{path}: the name of a rule file ends in .yaml")
         return files_below(folder, ".yaml")
     except OSError as error:
         raise RuleError(f"{error.filename}: {reason(error)}") from error

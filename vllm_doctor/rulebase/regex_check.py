@@ -23,7 +23,7 @@ from vllm_doctor.rulebase.model import LONGEST_TEXT
 from vllm_doctor.rulebase.slow_regex_texts import AttackText, attack_texts
 
 BUDGET = 0.02
-"""Seconds for one search of a text of that length, on a machine that takes `_PACE` for the search of `_pace`."""
+"""Seconds for one search of LONGEST_TEXT characters, on a machine that takes `_PACE` for the search of `_pace`."""
 _FIRST = 2_048  # characters that are tried first: most expressions are linear, which shows there
 _SHARE = 5  # a text of the first length may take one part in so many of what a quadratic search that is too slow takes
 _GROWTH = 2.6  # times as long that twice the length may take before it counts as more than linear
