@@ -23,4 +23,5 @@ from vllm_doctor.failures.model import Candidate, Failure, Place, Setting
 
 __all__ = ["ANSWER_REACH", "Candidate", "Failure", "FailureCollector", "Place", "Proof", "Setting", "Start",
            "as_reported_by_server", "as_reported_by_worker", "crash_call", "describe", "ends_engine",
-           "ends_in_traceback", "ends_log", "find", "is_answered_with_5xx", "native_functions", "raised_by_caller", "raised_by_engine"]
+           "ends_in_traceback", "ends_log", "find", "is_answered_with_5xx", "native_functions", "raised_by_caller",
+           "raised_by_engine"]
