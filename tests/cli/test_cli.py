@@ -235,7 +235,7 @@ def test_why_writes_no_report_and_no_command_of_a_ci_runner(tmp_path: Path) -> N
     status, out, _ = run("diagnose", str(log), "--why", "cpu-kv-cache-space-too-small")
     assert status == 0
     assert "##[error]" not in out
-    for options in (["--output", "x"], ["--format", "json"], ["--report", "json=x"]):
+    for options in (["--output", "x"], ["--report", "json=x"]):
         assert run("diagnose", str(LOG), "--why", "cpu-kv-cache-space-too-small", *options)[0] == 2
 
 

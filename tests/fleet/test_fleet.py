@@ -405,17 +405,6 @@ def test_a_group_is_an_error_if_any_of_its_starts_failed(tmp_path):
     assert [group.severity for group in one.groups] == [group.severity for group in other.groups]
 
 
-def test_files_whose_names_differ_in_a_secret_alone_are_two(tmp_path):
-    for name in ("a.log", "b.log"):
-        path = tmp_path / "token=correcthorse1" / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(NO_CACHE)
-    out = tmp_path / "out"
-    assert "2 logs (2 new)" in run(tmp_path, "--out", out).output
-    assert "2 logs (0 new)" in run(tmp_path / "token=correcthorse1", "--out", out).output
-    assert "correcthorse" not in (out / "starts.jsonl").read_text()
-
-
 def test_a_file_that_is_named_in_two_ways_is_read_once(logs, monkeypatch):
     monkeypatch.chdir(logs.parent)
     assert fleet.fleet(["logs", "./logs", str(logs)]).logs == 5
@@ -437,7 +426,7 @@ def test_a_file_that_could_not_be_read_is_read_again(tmp_path):
 
 @pytest.mark.parametrize(("path", "host"), [
     ("logs/vllm-server-0.8.5.log", None), ("logs/server-2025-01-02.log", None), ("gpu-80gb/x.log", None), ("node3/a.log", "node3"),
-    ("logs/gpu-12.log", "gpu-12"), ("ip-10-0-0-7.log", "ip-10-0-0-7"),
+    ("logs/gpu-12.log", "gpu-12"), ("node01.2024-05-01.log", "node01"), ("logs/node3.1", "node3"), ("ip-10-0-0-7.log", "ip-10-0-0-7"),
 ])
 def test_a_release_a_date_and_a_size_are_no_host(path, host):
     assert labels_of(path)["host"] == host

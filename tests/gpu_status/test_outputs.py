@@ -109,6 +109,13 @@ def test_rows_without_an_index_are_cards_of_their_own() -> None:
     assert [(card.number, round((card.used_gib or 0) * 1024)) for card in cards] == [(0, 39000), (1, 100)]
 
 
+def test_samples_of_one_gpu_show_its_last_state() -> None:
+    rows = "".join(f"2025/11/20 10:00:0{second}.000, {used} MiB, 40960 MiB\n" for second, used in enumerate((39000, 39000, 500)))
+    cards = cards_in("timestamp, memory.used [MiB], memory.total [MiB]\n" + rows)
+    assert {card.number for card in cards} == {0}
+    assert round((cards[-1].used_gib or 0) * 1024) == 500
+
+
 def test_a_listing_printed_twice_shows_the_later_state() -> None:
     listing = "GPU 00000000:01:00.0\n    FB Memory Usage\n        Total                             : 40960 MiB\n        Used                              : {} MiB\n"
     assert [(card.number, round((card.used_gib or 0) * 1024)) for card in cards_in(listing.format(39000) + "\n" + listing.format(10))] == [(0, 10)]

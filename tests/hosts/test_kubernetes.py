@@ -162,7 +162,8 @@ def test_the_plugin_passes_options_on(cluster: Cluster) -> None:
     report = json.loads(out)
     assert (status, report["primary"]) == (1, "host-ram-oom-kill")
     assert report.get("incident") is None
-    assert kubectl("vllm-doctor", "vllm-0", "-c", "vllm", "--run=all")[2].startswith("vllm-doctor: --run all reads the log more than once")
+    for words in (["--run", "all"], ["--run=all"]):
+        assert kubectl("vllm-doctor", "vllm-0", "-c", "vllm", *words)[2].startswith("vllm-doctor: --run all reads the log more than once")
     assert kubectl("vllm-doctor", "--help")[1].startswith("Usage: vllm-doctor kubectl [OPTIONS] POD|KIND/NAME")
     assert kubectl("vllm-doctor", "../vllm-0")[0] == 2
 

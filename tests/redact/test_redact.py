@@ -522,6 +522,8 @@ def test_a_long_list_is_masked_as_a_short_one():
     assert redact_value(items) == [*items[:-1], "hf_***"]
     assert redact_value(tuple(items)) == (*items[:-1], "hf_***")
     assert redact_value(["--api-key", "correcthorse", *items])[1] == "***"
+    assert redact_value(["a\nb"] * 300) == ["a\nb"] * 300
+    assert redact_value(["abc"] * 400, lambda text: text[:600]) == ["abc"] * 400
 
 
 def test_a_static_key_of_openvpn():

@@ -63,8 +63,8 @@ def diagnose(logs: tuple[Place, ...], values: dict[str, Any], notes: tuple[str, 
     options = engine_options(values, int(run_number) if run_number.isdigit() else None)
     check_ids(options, *([why] if why else []))
     if why:
-        if values["output"] or values["also"] or format_ != "text":
-            raise InputError(message("--why writes no report: --output, --report and --format do not go with it"))
+        if values["output"] or values["also"]:
+            raise InputError(message("--why writes no report: --output and --report do not go with it"))
         write(inert_text("".join(_why_lines(log, options, why) for log in logs)))
         return ExitStatus.OK
     if values["together"] or values["against"]:

@@ -7,6 +7,7 @@ import click
 from vllm_doctor.authoring.explain import page
 from vllm_doctor.cli import project_settings
 from vllm_doctor.cli.options import Release, RuleId, in_language
+from vllm_doctor.errors import DoctorError
 from vllm_doctor.language import language as language_of
 
 
@@ -18,6 +19,9 @@ from vllm_doctor.language import language as language_of
 @in_language
 def command(name: str, vllm_version: str, rules: tuple[str, ...], language: str) -> None:
     """Explain a rule, a flag (--max-num-seqs) or a fact (kv_cache_tokens)."""
-    settings = project_settings.find()
+    try:
+        settings = project_settings.find()
+    except DoctorError:  # a page is no place to complain of a file that it does not need
+        settings = None
     folders = (*(settings.rules if settings else ()), *rules)
     click.echo(page(name, vllm_version, folders, language_of(language)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import zlib
 from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
@@ -177,10 +176,9 @@ def _clean(row: Any, mask: Callable[[str], str]) -> Any:
 def source_of(url: str) -> str:
     """Return what identifies a file in the tables: its URL without secrets and safe to print.
 
-    Where that changes the URL, a hash keeps files apart whose names differ in a secret alone.
+    Files whose names differ in a secret alone are one: nothing derived from the secret is written.
     """
-    shown = _short(safe_text(redact(_encodable(url))))
-    return shown if shown == url else f"{shown} ({zlib.crc32(_encodable(url).encode()):08x})"
+    return _short(safe_text(redact(_encodable(url))))
 
 
 def _encodable(text: str) -> str:

@@ -31,11 +31,19 @@ def find(targets: Sequence[str]) -> list[LogFile]:
 
     A folder stands for all the logs below it. What cannot be listed is returned with its problem.
     """
+    listed = [file for target in targets for file in (_remote(target) if is_remote(target) else _local(target))]
     found: dict[str, LogFile] = {}
-    for target in targets:
-        for file in _remote(target) if is_remote(target) else _local(target):
-            found.setdefault(file.url if is_remote(target) else os.path.realpath(file.url), file)
+    for _, file in sorted((_place(file.url), file) for file in listed):
+        found.setdefault(_place(file.url)[1], file)
     return sorted(found.values(), key=lambda file: file.url)
+
+
+def _place(url: str) -> tuple[bool, str]:
+    """Return whether a name is that of a link, and of which file it is."""
+    try:
+        return (False, url) if is_remote(url) else (os.path.islink(url), os.path.realpath(url))
+    except ValueError:  # a NUL character
+        return False, url
 
 
 def is_remote(url: str) -> bool:

@@ -49,7 +49,7 @@ class Group:
         """Count a start."""
         self.starts += 1
         self.logs += is_new_log
-        self.severity = min(self.severity, row["severity"] or "error", key=RANK.__getitem__)
+        self.severity = min(self.severity, row["severity"] or "error", key=lambda name: RANK.get(name, 3))
         self.first_fix = self.first_fix or row["first_fix"]
         self.has_other_titles = self.has_other_titles or (row["title"] or row["message"] or self.id) != self.title
         for counter, value in ((self.hosts, row["host"]), (self.services, row["service"]),
@@ -141,7 +141,7 @@ class Summary:
             self.by_id[group] = found
         found.add(row, is_new_log=self._logs_of_group.get(group) != _log(row))
         self._logs_of_group[group] = _log(row)
-        if row["last_time"] and found.severity == "error":
+        if row["last_time"] and (row["severity"] or "error") == "error":
             self.hours.setdefault(row["last_time"].replace("T", " ").partition(":")[0], Counter())[group] += 1
 
     @property

@@ -53,6 +53,7 @@ def _rows(text: str, begin: int) -> Iterator[tuple[int, str]]:
 def _csv(text: str) -> Iterator[Card]:
     asked: list[str] = []
     begin = row = 0  # `row` numbers the cards of a table without their index
+    stamp, sampled = None, ""  # the column of the times, the last one
     columns: list[tuple[str, str]] = []
     for line in text.split("\n"):
         at, begin = begin, begin + len(line) + 1
@@ -68,7 +69,10 @@ def _csv(text: str) -> Iterator[Card]:
         cells = [cell.strip() for cell in line.split(",")]
         if _HEADING.search(line):
             columns, row = [_column(cell) for cell in cells], 0
+            stamp = next((place for place, cell in enumerate(cells) if cell.strip('"') == "timestamp"), None)
             continue
+        if stamp is not None and len(cells) == len(columns) and cells[stamp] != sampled:
+            row, sampled = 0, cells[stamp]  # of a query that is repeated
         card = _card(cells, columns, row, at) if columns and len(cells) == len(columns) else None
         if card is not None:
             row += 1

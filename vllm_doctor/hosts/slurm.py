@@ -29,7 +29,7 @@ def job_logs(job: str) -> Iterator[Log]:
     tasks = [{match["name"]: match["value"] for match in _FIELD.finditer(line)} for line in found.splitlines()]
     endings: dict[str, Sequence[str]] = {}
     for task in tasks:
-        if task.get("JobState") != "PENDING":
+        if task.get("ArrayTaskId", "0").isdecimal():  # else the tasks of an array that wait
             endings |= dict.fromkeys(_paths(task), _ending(_id(task, job), task))
     if not endings:
         raise InputError(f"--slurm {job}: scontrol names no output file of it")

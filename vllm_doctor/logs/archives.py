@@ -83,6 +83,7 @@ class MemberLog:
 
     def __init__(self, file: Readable, name: str, budget: Budget) -> None:
         self.name = name
+        self.notes: tuple[str, ...] = ()  # what the report must say, once it is read
         self._file = file
         self._budget = budget
         self._opened = False
@@ -103,7 +104,8 @@ class MemberLog:
                 head = self._file.read(BLOCK)
                 self._file = WithHead(head, self._file)
             if is_zip(head) or is_tar(head):
-                raise InputError(message("{name}: an archive within an archive: unpack it", name=self.name))
+                self._file = io.BytesIO()
+                self.notes = (message("{name}: an archive within an archive: unpack it", name=self.name),)
         return self._file.read(size)
 
 

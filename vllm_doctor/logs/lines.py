@@ -227,7 +227,7 @@ class LineReader:
 
     def _block(self, data: bytes) -> None:
         """Read complete physical lines: together if all of them are plain, else one by one."""
-        if b"\r" in data:
+        if b"\r" in data and not any(frame in data for frame in _FRAMES):  # whose sizes may hold both
             data = data.replace(b"\r\n", b"\n")
         if data and self._joiner.off and not self._frame_rest and _is_plain(data):
             self._plain_block(data.decode())

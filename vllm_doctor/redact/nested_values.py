@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from vllm_doctor.messages import Message
@@ -29,20 +29,16 @@ def redact_value(value: Any, mask: Callable[[str], str] = redact) -> Any:
             masked[mask(key) if isinstance(key, str) else key] = inner
         return masked
     if isinstance(value, (list, tuple)):
-        if len(value) > _MANY and all(isinstance(item, str) and not item.startswith("-") for item in value):
-            return _masked_together(value, mask)
+        if len(value) > _MANY and all(isinstance(item, str) and item[:1] != "-" and "\n" not in item for item in value):
+            lines = mask("\n".join(value)).split("\n")  # thousands one by one would take seconds
+            if len(lines) == len(value):
+                return type(value)(lines)
         items = [
             _mask_all(item, mask) if index and _is_flag(value[index - 1], item) else redact_value(item, mask)
             for index, item in enumerate(value)
         ]
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     return value
-
-
-def _masked_together(texts: Sequence[str], mask: Callable[[str], str]) -> Sequence[str]:
-    """Return texts masked as the lines of one text: a look at each of thousands takes seconds."""
-    lines = mask("\n".join(text.replace("\n", " ") for text in texts)).split("\n")
-    return type(texts)(lines)  # type: ignore[call-arg]  # a list or a tuple
 
 
 def _announces(key: object, item: object) -> bool:

@@ -29,6 +29,7 @@ SECONDS = 60.0
 _MEMORY = 2 << 30  # bytes of addresses
 _TIMES_UNPACKED = 4  # a compressed log may hold that many times the limit
 _CHUNK = 1 << 16
+_MOST_PROBLEMS = 8  # that are named
 
 
 def report_page(name: str, data: bytes, options: Options, most_bytes: int) -> tuple[str, str]:
@@ -83,7 +84,8 @@ def _page(name: str, options: Options, most: int) -> str:
             problems.append(error)
     if problems and not reports:
         raise problems[0]
-    reports = [report.with_caveats(*logs.notes, *map(str, problems)) for report in reports]
+    notes = (*logs.notes, *(problem.args[0] for problem in problems[:_MOST_PROBLEMS]))
+    reports = [report.with_caveats(*notes) for report in reports]
     page: str = to_html.render(reports[0], back="./") if len(reports) == 1 else to_html.render_many(reports, back="./")
     return finish(page, "html", reports)
 
