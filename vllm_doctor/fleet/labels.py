@@ -18,7 +18,8 @@ _KNOWN = (
     re.compile(r"/containers/(?P<job>[^/_]+)_[^/_]+_(?P<service>[^/]+)-[0-9a-f]{12,64}\.log"),
     re.compile(r"(?:^|[/_.-])slurm[-_](?P<job>\d+(?:_\d+)?)"),
     re.compile(r"(?:^|[/_.-])(?P<job>(?:job|run|task|build|attempt)[-_]?\d[\w-]*)", re.IGNORECASE),
-    re.compile(r"(?:^|[/_.-])(?P<host>(?:host|node|worker|gpu|server|machine|srv|rack)(?:[-_]?[a-z]{0,8})?[-_]?(?!(?:19|20)\d\d-\d\d(?!\d)|\d+gi?b\b)\d[\w-]*?"
+    re.compile(r"(?:^|[/_.-])(?P<host>(?:host|node|worker|gpu|server|machine|srv|rack)(?:[-_]?[a-z]{0,8})?[-_]?"
+               r"(?!(?:19|20)\d\d-\d\d(?!\d)|\d+gi?b\b)\d[\w-]*?"
                r"|ip-\d+-\d+-\d+-\d+)(?=[/_]|\.(?!\d{1,2}\.\d)|$)", re.IGNORECASE),
     re.compile(r"(?:^|/)(?P<service>(?:svc|service|deploy|deployment|app|endpoint)[-_][\w-]+)/"),
 )

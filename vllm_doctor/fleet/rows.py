@@ -149,7 +149,7 @@ def _findings(file: LogFile, report: Report, run: int) -> list[FindingRow]:
         severity=finding.severity, confidence=finding.confidence, role=finding.role, phase=finding.phase,
         line=finding.evidence[0].line if finding.evidence else None,
         evidence=finding.evidence[0].text if finding.evidence else None, first_fix=_first(finding.fixes),
-        source=source_of(file.url)) for finding in report.findings]
+        source=file.url) for finding in report.findings]
 
 
 def _problem(file: LogFile, url: str, problem: str, state: str, pattern: re.Pattern[str] | None) -> StartRow:
@@ -160,7 +160,7 @@ def _problem(file: LogFile, url: str, problem: str, state: str, pattern: re.Patt
 def _row(file: LogFile, url: str, state: str, pattern: re.Pattern[str] | None, **values: Any) -> StartRow:
     labels = labels_of(url, pattern)
     row: dict[str, Any] = dict.fromkeys(StartRow.__annotations__)
-    row.update(url=url, **labels, source=source_of(file.url), size=file.size, version=file.version, rules_hash=state)
+    row.update(url=url, **labels, source=file.url, size=file.size, version=file.version, rules_hash=state)
     row.update(values)
     return cast("StartRow", row)
 

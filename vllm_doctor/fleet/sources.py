@@ -33,8 +33,8 @@ def find(targets: Sequence[str]) -> list[LogFile]:
     """
     listed = [file for target in targets for file in (_remote(target) if is_remote(target) else _local(target))]
     found: dict[str, LogFile] = {}
-    for _, file in sorted((_place(file.url), file) for file in listed):
-        found.setdefault(_place(file.url)[1], file)
+    for (_, path), file in sorted((_place(file.url), file) for file in listed):
+        found.setdefault(path, file)
     return sorted(found.values(), key=lambda file: file.url)
 
 
