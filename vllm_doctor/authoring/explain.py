@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
@@ -248,11 +249,20 @@ def fact_page(name: str, base: RuleBase, link: Link = "`{}`".format, language: L
         lines.append("- " + _("`{name}` in the engine's config line", name=fact.config))
     if lines:
         parts += [_("Read from lines with:"), "\n".join(lines)]
-    users = sorted(rule.id for rule in base.rules.values()
-                   if any(name in names_in(text) for text in (*rule.explanations, rule.background)))
+    users = _rules_by_name(base).get(name)
     if users:
         parts.append(_("Rules that mention it: {rules}.", rules=joined(", ", map(link, users))))
     return "\n\n".join(parts) + "\n"
+
+
+@lru_cache(maxsize=1)
+def _rules_by_name(base: RuleBase) -> dict[str, list[str]]:
+    """Return name -> the ids of the rules whose explanations use it: the site has a page for each fact."""
+    users: dict[str, list[str]] = {}
+    for rule in sorted(base.rules.values(), key=lambda rule: rule.id):
+        for name in set().union(*map(names_in, (*rule.explanations, rule.background))):
+            users.setdefault(name, []).append(rule.id)
+    return users
 
 
 def value_text(value: Any) -> str:

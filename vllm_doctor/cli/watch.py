@@ -71,7 +71,8 @@ def command(files: tuple[str, ...], since: datetime | None, format_: str, output
     if files:
         followed = [_followed(path, since) for path in dict.fromkeys(files)]
         reporters = [LiveReporter(options, format_, output, once, values, name=file.path, silent_bytes=first,
-                               bar_name=one_line(file.path) if len(followed) > 1 else "") for file, first in followed]
+                                  bar_name=one_line(file.path) if len(followed) > 1 else "")
+                     for file, first in followed]
         sys.exit(_follow([file for file, _ in followed], reporters))
     reporter = LiveReporter(options, format_, output, once, values)
     result = pipe.pump(reporter.follow, once=once, status_line=reporter.status_line)
