@@ -97,10 +97,10 @@ def test_text_of_rule_that_is_only_a_value_is_said_in_the_language() -> None:
 
 def test_no_blank_between_a_chinese_value_and_chinese_text() -> None:
     toy = Language("zh", "zh-CN", {"Use {{ code }} now": "使用 {{ code }} 即可", "the code": "代码"})
-    for value, said in ((message("the code"), "使用代码即可"), ("trl", "使用 trl 即可")):
+    for value, translation in ((message("the code"), "使用代码即可"), ("trl", "使用 trl 即可")):
         text = render_line("Use {{ code }} now", {"code": value})
         assert text is not None
-        assert text.translated(toy.gettext) == said
+        assert text.translated(toy.gettext) == translation
 
 
 @pytest.mark.parametrize(("expression", "english", "chinese"), [

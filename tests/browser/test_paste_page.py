@@ -81,7 +81,7 @@ def test_a_file_dropped_anywhere(opened: Any, server: Server) -> None:
     shows_the_report(made, server, "dropped.log")
 
 
-def test_a_log_too_large_is_told_before_it_is_sent(opened: Any, tmp_path: Path) -> None:
+def test_a_log_too_large_is_refused_before_it_is_sent(opened: Any, tmp_path: Path) -> None:
     path = tmp_path / "big.log"
     path.write_bytes(b"x\n" * (1 << 20))
     made = opened()

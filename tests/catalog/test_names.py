@@ -112,7 +112,7 @@ def test_with_an_unknown_release_both_ends_are_in_the_requirement() -> None:
         ),
     ],
 )
-def test_a_moved_class_is_told_with_its_new_module(message: str, release: str, moved_to: str) -> None:
+def test_a_moved_class_is_reported_with_its_new_module(message: str, release: str, moved_to: str) -> None:
     found = asked("ImportError", message, release)
     assert (found.kind, found.moved_to) == ("moved", moved_to)
     assert found.requirements

@@ -91,7 +91,7 @@ def test_an_idle_engine_ends_it_at_once_and_so_does_a_long_silence() -> None:
     assert (tracker.periods.number, tracker.periods.seconds) == (2, 240.0)
 
 
-def test_without_times_it_is_counted_but_not_told() -> None:
+def test_without_times_it_is_counted_but_not_reported() -> None:
     tracker = _keeper(*[(Moment(n), True, 5) for n in range(9)])
     assert (tracker.periods.number, tracker.periods.describe()) == (1, "")
 

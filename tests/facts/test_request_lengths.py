@@ -33,12 +33,12 @@ def test_a_prompt_cannot_pretend_a_length() -> None:
     assert (seen.prompts, seen.totals) == ([3], [8])
 
 
-def test_a_server_in_service_is_told_the_length_that_its_requests_need() -> None:
+def test_a_server_in_service_gets_the_length_that_its_requests_need() -> None:
     head = ("INFO 10-08 20:33:01 [api_server.py:1090] vLLM API server version 0.8.5\n"
             "INFO 10-08 20:33:20 [config.py:717] Using max model len 32768\n"
             "INFO 10-08 20:33:40 [kv_cache_utils.py:634] GPU KV cache size: 79,040 tokens\n"
             "INFO:     Application startup complete.\n")
     log = head + "\n".join(_line(number, 100, 400) for number in range(40)) + "\n"
-    said = " ".join(diagnose(log.encode()).capacity)
+    text = " ".join(diagnose(log.encode()).capacity)
     assert ("The first 40 requests in the log have prompts of P50 100, P95 100, P99 100 tokens; with the output they ask "
-            "for, 99 % need at most 500. --max-model-len 32,768 is 64.0 times that: --max-model-len 512 holds them") in said
+            "for, 99 % need at most 500. --max-model-len 32,768 is 64.0 times that: --max-model-len 512 holds them") in text

@@ -500,7 +500,7 @@ def test_an_error_that_a_worker_passes_on_is_told_entirely() -> None:
     assert failure.message.endswith('Set TORCH_LOGS="+dynamo"')
 
 
-def test_a_worker_s_error_is_told_without_the_words_of_the_engine() -> None:
+def test_a_worker_s_error_is_reported_without_the_words_of_the_engine() -> None:
     waiting = (f"{SITE}/vllm/v1/executor/multiproc_executor.py", 371, "get_response", "raise RuntimeError(")
     log = traceback(waiting, error="RuntimeError: Worker failed with error ''WidgetNorm' object has no attribute 'gate'',"
                     " please check the stack trace above for the root cause")
@@ -649,7 +649,7 @@ def test_a_paste_may_begin_within_the_path_of_a_call() -> None:
     assert (failure.exception, failure.feature) == ("AssertionError", "lora")
 
 
-def test_an_assertion_in_native_code_is_told_before_the_abort() -> None:
+def test_an_assertion_in_native_code_is_refused_before_the_abort() -> None:
     assertion = "python3: /project/lib/Allocation.cpp:43: mlir::triton::widgets(): Assertion `bent && \"widget\"' failed."
     failure = failure_of(f"{assertion}\nAborted (core dumped)\n")
     assert (failure.exception, failure.message, failure.feature) == (None, assertion, "compilation")
@@ -666,7 +666,7 @@ def test_the_calls_of_a_notebook_with_links() -> None:
     assert failure.feature == "lora"
 
 
-def test_of_consequences_the_one_with_a_message_of_its_own_is_told() -> None:
+def test_of_consequences_the_one_with_a_message_of_its_own_is_reported() -> None:
     log = ("ray.exceptions.RayTaskError(ActorDiedError): ray::Widgets.bend() (pid=4, ip=10.0.0.1)\n"
            "ray.exceptions.ActorDiedError: The actor died because of an error raised in its creation task\n"
            "RuntimeError: Engine core initialization failed. See root cause above.\n")
@@ -804,7 +804,7 @@ def test_the_symbols_of_a_crash_name_the_feature(symbol: str, feature: str | Non
     assert (failure.feature, failure.origin) == (feature, None)
 
 
-def test_of_two_exceptions_of_a_class_the_one_with_words_is_told() -> None:
+def test_of_two_exceptions_of_a_class_the_one_with_words_is_reported() -> None:
     inner = traceback((f"{SITE}/vllm/v1/executor/widgets.py", 9, "bend", "raise TimeoutError"), error="TimeoutError")
     outer = traceback((f"{SITE}/vllm/v1/executor/widgets.py", 7, "wait", "raise TimeoutError("),
                       error="TimeoutError: RPC call to bend_widgets timed out.")
@@ -942,7 +942,7 @@ def test_the_prefix_of_another_logger_is_not_part_of_the_message(prefix: str) ->
         "Failed to start model server: the widget is bent")
 
 
-def test_a_proxy_that_cannot_reach_its_server_is_told_with_its_answer() -> None:
+def test_a_proxy_that_cannot_reach_its_server_is_reported_with_its_answer() -> None:
     calls = traceback((f"{SITE}/vllm_router/services/request.py", 92, "process", "async with client.stream("),
                       (f"{SITE}/httpx/_transports/default.py", 118, "map_exceptions", "raise mapped from exc"),
                       error="httpx.ConnectError: All connection attempts failed")
@@ -1276,7 +1276,7 @@ def test_a_cut_traceback_does_not_say_who_raised() -> None:
     ("vendor.errors.FunctionTimeout: the task took too long", ["add-server-output"]),
     ("RuntimeError: shapes differ", ["add-server-output", "upgrade-vllm", "report-bug"]),
 ])
-def test_an_error_alone_is_told_what_it_needs(error: str, steps: list[str]) -> None:
+def test_an_error_alone_learns_what_it_needs(error: str, steps: list[str]) -> None:
     assert [fix.id for fix in failure_of(error + "\n").fixes] == steps
 
 
@@ -1734,7 +1734,7 @@ def test_a_record_whose_traceback_is_cut_off_has_its_calls() -> None:
 
 @pytest.mark.parametrize(("process", "message"), [
     ("(APIServer pid=9) ", "404 Not Found: Error with model: the widget `bolt` is not served"), ("", "404 Not Found")])
-def test_an_answer_of_404_is_told_with_the_record_of_its_process(process: str, message: str) -> None:
+def test_an_answer_of_404_is_reported_with_the_record_of_its_process(process: str, message: str) -> None:
     failure = failure_of("(APIServer pid=9) ERROR 10-14 22:29:52 [serving_chat.py:178] Error with model: the widget `bolt` is not served\n"
                          f'{process}INFO:     127.0.0.1:4640 - "POST /v1/chat/completions HTTP/1.1" 404 Not Found\n')
     assert (failure.message, failure.kind, failure.last_line) == (message, "request", 2)

@@ -64,7 +64,7 @@ def test_the_same_calls_are_known_at_another_time_but_not_elsewhere() -> None:
 
 
 @pytest.mark.parametrize("prefix", ["", "(APIServer pid=7) "])
-def test_of_tracebacks_that_begin_alike_each_is_told(prefix: str) -> None:
+def test_of_tracebacks_that_begin_alike_each_is_reported(prefix: str) -> None:
     call, other = '  File "a.py", line 7, in f', '  File "a.py", line 8, in g'
     forms = [[HEAD, call], [HEAD, call, other], [HEAD, call, other, call], [HEAD, other], [HEAD, other, other]]
     forms = [[f"{prefix}{line}" for line in lines] for lines in forms]

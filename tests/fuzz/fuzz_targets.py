@@ -87,7 +87,7 @@ def facts(data: bytes) -> None:
         json.dumps(store.values())
 
 
-def check_told(text: str) -> None:
+def check_message(text: str) -> None:
     """An error is one line."""
     assert len(text.splitlines()) == 1, text
 
@@ -100,9 +100,9 @@ def rule(data: bytes) -> None:
         try:
             base = load((folder,))
         except RuleError as error:
-            said = str(error)
-            check_told(said)
-            assert said.startswith(f"{path}:"), said
+            error_text = str(error)
+            check_message(error_text)
+            assert error_text.startswith(f"{path}:"), error_text
             return
         made = base.rules[read_rule(path).id]
         run_tests(made, (folder,))
@@ -119,7 +119,7 @@ def expression(data: bytes) -> None:
     try:
         made = parse(source)
     except ExpressionError as error:
-        check_told(str(error))
+        check_message(str(error))
         return
     made.holds(KNOWN)
     value = made.value(KNOWN)
@@ -134,11 +134,11 @@ def template(data: bytes) -> None:
         for paragraph in renderer.split_paragraphs(source):
             read_text(paragraph)
     except ExpressionError as error:
-        check_told(str(error))
+        check_message(str(error))
         return
     for known in (KNOWN, {}):
-        said = renderer.render_paragraphs(source, known)
-        assert len(said) <= len(source) * len(str(KNOWN["text"]))
+        rendered = renderer.render_paragraphs(source, known)
+        assert len(rendered) <= len(source) * len(str(KNOWN["text"]))
         assert renderer.with_ellipses(source, known) is not None
 
 

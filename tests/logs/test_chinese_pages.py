@@ -34,7 +34,7 @@ POSTS: dict[str, Callable[[str], str]] = {
 }
 
 
-def _said(report: Report) -> tuple[object, ...]:
+def _answer(report: Report) -> tuple[object, ...]:
     return report.primary, report.status, [(fix.id, fix.flags) for fix in report.cause.fixes] if report.cause else []
 
 
@@ -42,7 +42,7 @@ def _said(report: Report) -> tuple[object, ...]:
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
 def test_log_in_chinese_post_is_read_as_the_bare_one(path: Path, post: str) -> None:
     log = path.read_text(encoding="utf-8")
-    assert _said(diagnose(POSTS[post](log).encode())) == _said(diagnose(log.encode()))
+    assert _answer(diagnose(POSTS[post](log).encode())) == _answer(diagnose(log.encode()))
 
 
 def test_ten_logs() -> None:

@@ -286,7 +286,7 @@ def test_what_is_older_is_silent_and_what_comes_is_not(watching, path: Path) -> 
     (["--file", "."], "vllm-doctor: .: is not a regular file"),
     (["--file", "a\x1b[2J"], "a<U+001B>[2J: does not exist yet"),
 ])
-def test_wrong_use_is_told(watching, options: list[str], message: str) -> None:
+def test_wrong_use_is_reported(watching, options: list[str], message: str) -> None:
     watch = watching(*options)
     if "does not exist" in message:
         watch.wait_for(message)

@@ -355,7 +355,7 @@ def test_stdout_that_was_closed_from_the_start(start):
     assert doctor.note()["status"] == 2
 
 
-def test_unreadable_input_is_said(start, tmp_path):
+def test_unreadable_input_is_reported(start, tmp_path):
     with open(tmp_path / "write-only", "wb") as file:
         doctor = start("read", popen={"stdin": file})
     _, err = doctor.talk()

@@ -38,7 +38,7 @@ def loud(report: dict[str, Any]) -> list[str]:
     return [finding["id"] for finding in report["findings"] if finding["severity"] in {"error", "warning"}]
 
 
-def test_a_load_that_fills_the_cache_is_told(serve: Any) -> None:
+def test_a_load_that_fills_the_cache_is_reported(serve: Any) -> None:
     server = serve(f"{TINY} --num-gpu-blocks-override 40 --max-num-seqs 64")
     with ThreadPoolExecutor(32) as clients:
         answers = list(clients.map(lambda at: complete(server.port, f"{at:03} " * 50, max_tokens=400, ignore_eos=True), range(64)))

@@ -63,7 +63,7 @@ def test_the_wheel_runs_on_what_was_compiled_and_reports_the_same(dist: Path, tm
     assert told[0] == told[1] != ""
 
 
-def test_what_is_wrong_is_told(dist: Path, tmp_path: Path) -> None:
+def test_what_is_wrong_is_reported(dist: Path, tmp_path: Path) -> None:
     assert list(check_distributions.problems(dist, "v9.9")) == [f"the tag is v9.9, and the version {__version__} (vllm_doctor/version.py)"]
     for path in dist.iterdir():
         shutil.copy(path, tmp_path)

@@ -70,7 +70,7 @@ def test_a_planted_error_is_found(tmp_path: Path, old: str, new: str, problem: s
     assert any(problem in found for found in problems(tmp_path, GOOD.replace(old, new, 1)))
 
 
-def test_the_place_is_told(tmp_path: Path) -> None:
+def test_the_place_is_reported(tmp_path: Path) -> None:
     found = problems(tmp_path, GOOD.replace("action: upgrade-vllm", "action: upgrad-vllm"))
     assert found[0].startswith("13: ")
 

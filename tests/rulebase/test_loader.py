@@ -132,7 +132,7 @@ def test_a_changed_rule_is_read_again_and_a_bad_one_reported_each_time(own: Path
     assert "my-rule-2" not in before.rules
 
 
-def test_a_broken_expression_of_a_rule_is_told_with_its_file(tmp_path: Path) -> None:
+def test_a_broken_expression_of_a_rule_is_reported_with_its_file(tmp_path: Path) -> None:
     rules = tmp_path / "rules"
     shutil.copytree(builtin_folder(), rules)
     broken = next(rules.rglob("port-in-use.yaml"))

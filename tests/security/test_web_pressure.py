@@ -97,7 +97,7 @@ def test_an_analysis_that_takes_too_long_is_ended(server: web.Server, monkeypatc
     assert "vllm-doctor diagnose FILE" in answer.text
 
 
-def test_a_reader_that_dies_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_dies_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(InputError, match="the analysis failed"):
         analysis.report_page("log", LOG, Options(), 1 << 20)

@@ -97,7 +97,7 @@ def test_what_a_real_vllm_refused(tmp_path: Path) -> None:
     assert found["changes"][0]["flags"] == {"--max-model-len": "7936"}
 
 
-def test_the_states_of_a_cpu_are_float32_unless_told(tmp_path: Path) -> None:
+def test_the_states_of_a_cpu_are_float32_unless_set(tmp_path: Path) -> None:
     """As answered by vLLM 0.32 (tests/kv_answers.jsonl): a processor with AVX-512 BF16 keeps them so, another does not."""
     model = folder(tmp_path, CONFIGS["granite-4-h-tiny"])
     cpu = ("--device", "cpu", "--kv-cache-space", 8, "--vllm-version", "0.32.0")

@@ -106,7 +106,7 @@ def test_what_is_not_in_the_language(source: str) -> None:
     ("a | or_else(fallback=1" + "+1" * 99 + ")", "nested too deeply"),
     ("[" * 240 + "]" * 240, "nested too deeply"),
 ])
-def test_the_author_of_a_rule_is_told_what_is_wrong(source: str, reason: str) -> None:
+def test_the_author_of_a_rule_learns_what_is_wrong(source: str, reason: str) -> None:
     with pytest.raises(ExpressionError) as told:
         parse(source)
     assert str(told.value) == reason

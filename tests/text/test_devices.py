@@ -12,7 +12,7 @@ def test_the_word_of_a_platform(platform: str | None, word: str) -> None:
     assert device_word(platform) == word
 
 
-@pytest.mark.parametrize(("article", "word", "said"), [
+@pytest.mark.parametrize(("article", "word", "phrase"), [
     ("a ", "NPU", "an NPU"), ("A ", "HPU", "An HPU"), ("a ", "TPU", "a TPU"), ("", "NPU", "NPU")])
-def test_the_article_of_a_word(article: str, word: str, said: str) -> None:
-    assert with_article(article, word) == said
+def test_the_article_of_a_word(article: str, word: str, phrase: str) -> None:
+    assert with_article(article, word) == phrase

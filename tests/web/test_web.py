@@ -169,7 +169,7 @@ def test_a_cut_file_is_read_as_far_as_it_goes(server: web.Server) -> None:
     assert "The archive is cut or damaged" in answer.text
 
 
-def test_a_broken_file_is_told(server: web.Server) -> None:
+def test_a_broken_file_is_reported(server: web.Server) -> None:
     answer = post(server, form(file=gzip.compress(LOG)[:12], filename="cut.gz"))
     assert answer.status == 422
     assert "No report: " in answer.text

@@ -2,7 +2,7 @@
 (function () {
   var form = document.querySelector("form");
   var file = document.getElementById("file");
-  var said = document.getElementById("said");
+  var announcement = document.getElementById("announcement");
   if (!form) { return; }
   var most = Number(form.getAttribute("data-most"));
 
@@ -15,17 +15,17 @@
   form.addEventListener("submit", function (event) {
     if (!file.files.length && !document.getElementById("log").value.trim()) {
       event.preventDefault();
-      said.textContent = said.dataset.nothing;
+      announcement.textContent = announcement.dataset.nothing;
       return;
     }
     if (size() > most) {
       event.preventDefault();
-      said.textContent = said.dataset.large;
+      announcement.textContent = announcement.dataset.large;
       return;
     }
-    said.textContent = said.dataset.reading;
+    announcement.textContent = announcement.dataset.reading;
   });
-  window.addEventListener("pageshow", function () { said.textContent = ""; });
+  window.addEventListener("pageshow", function () { announcement.textContent = ""; });
 
   document.addEventListener("dragover", function (event) {
     event.preventDefault();

@@ -1,6 +1,6 @@
 "use strict";
 (function () {
-  var said = document.getElementById("said");
+  var announcement = document.getElementById("announcement");
 
   function select(node) {
     var range = document.createRange();
@@ -10,14 +10,14 @@
     selection.addRange(range);
   }
 
-  function tell(button, text) {
+  function announce(button, text) {
     var label = button.getAttribute("data-label") || button.textContent;
     button.setAttribute("data-label", label);
     button.textContent = text;
-    said.textContent = text;
+    announcement.textContent = text;
     window.setTimeout(function () {
       button.textContent = label;
-      said.textContent = "";
+      announcement.textContent = "";
     }, 2000);
   }
 
@@ -30,7 +30,7 @@
     } catch (error) {
       done = false;
     }
-    tell(button, done ? said.dataset.copied : said.dataset.selected);
+    announce(button, done ? announcement.dataset.copied : announcement.dataset.selected);
   }
 
   document.querySelectorAll("button.copy").forEach(function (button) {
@@ -39,7 +39,7 @@
     button.addEventListener("click", function () {
       if (navigator.clipboard && window.isSecureContext) {
         navigator.clipboard.writeText(node.textContent).then(
-          function () { tell(button, said.dataset.copied); },
+          function () { announce(button, announcement.dataset.copied); },
           function () { copyBySelection(button, node); }
         );
       } else {
