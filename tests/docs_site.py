@@ -17,11 +17,11 @@ def built(shared: Path) -> Path:
     with (shared / "site.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not site.exists():
-            made = shared / "site.new"
-            done = subprocess.run([sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(made)], cwd=ROOT, check=False,
+            unfinished = shared / "site.new"
+            done = subprocess.run([sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(unfinished)], cwd=ROOT, check=False,
                                   env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True, timeout=600)
             assert done.returncode == 0, done.stdout + done.stderr
-            made.rename(site)
+            unfinished.rename(site)
     return site
 
 

@@ -29,16 +29,16 @@ def shared(name: str, make: Callable[[], Made]) -> Made:
         if path.exists():
             found: Made = pickle.loads(path.read_bytes())  # noqa: S301 - of these tests
             return found
-        made = make()
-        path.write_bytes(pickle.dumps(made))
-        return made
+        result = make()
+        path.write_bytes(pickle.dumps(result))
+        return result
 
 
 def shared_parts(parts: Mapping[str, Callable[[], Made]]) -> list[Made]:
     """Return what each part makes, in order. Two processes that need them at once begin at either end."""
     names = list(parts)
-    made = {name: shared(name, parts[name]) for name in (names[::-1] if WORKER.endswith(("1", "3", "5", "7", "9")) else names)}
-    return [made[name] for name in names]
+    results = {name: shared(name, parts[name]) for name in (names[::-1] if WORKER.endswith(("1", "3", "5", "7", "9")) else names)}
+    return [results[name] for name in names]
 
 
 @contextmanager

@@ -11,6 +11,6 @@ def browser() -> Iterator[Any]:
     from test_page import CHROMIUM, FLAGS, playwright
 
     with playwright.sync_playwright() as started:
-        made = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield made
-        made.close()
+        chromium = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield chromium
+        chromium.close()

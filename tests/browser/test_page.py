@@ -106,15 +106,15 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Any]:
 
 @pytest.mark.parametrize(("name", "screen"), some(product(REPORTS, SCREENS), 10))
 def test_the_page_loads_nothing_and_is_accessible(opened: Any, name: str, screen: str, tmp_path: Path) -> None:
-    made = opened(name, screen)
-    assert made.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-    made.page.evaluate("document.querySelectorAll('details').forEach(box => { box.open = true; })")
-    assert made.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    page = opened(name, screen)
+    assert page.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    page.page.evaluate("document.querySelectorAll('details').forEach(box => { box.open = true; })")
+    assert page.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     if screen in ACCESSIBLE:
-        assert violations(made.page) == []
-    keep_picture(made.page, f"{name}-{screen}", tmp_path)
-    assert made.requests == [made.url]
-    assert made.messages == []
+        assert violations(page.page) == []
+    keep_picture(page.page, f"{name}-{screen}", tmp_path)
+    assert page.requests == [page.url]
+    assert page.messages == []
 
 
 @pytest.mark.parametrize("alone", [slice(0, None, 20), pytest.param(slice(None), marks=pytest.mark.exhaustive)])
@@ -139,29 +139,29 @@ def test_reports_of_every_shape_are_accessible(browser: Any, tmp_path: Path, alo
 
 
 def test_nothing_of_the_log_runs(opened: Any) -> None:
-    made = opened("hostile")
-    made.page.evaluate("() => { window.EVIL = () => { document.title = 'EVIL ran'; }; }")
-    for element in made.page.query_selector_all("pre, p, summary, h1, h3, h4, td"):
+    page = opened("hostile")
+    page.page.evaluate("() => { window.EVIL = () => { document.title = 'EVIL ran'; }; }")
+    for element in page.page.query_selector_all("pre, p, summary, h1, h3, h4, td"):
         element.dispatch_event("mouseover")
         element.dispatch_event("click")
-    assert made.page.title() != "EVIL ran"
-    assert made.page.locator("script").count() == 1
-    assert made.page.locator("img, iframe, evil, object").count() == 0
-    assert [link.get_attribute("href") for link in made.page.query_selector_all("a")] == list(CAUSE.links)
-    assert made.requests == [made.url]
-    assert "<U+202E>LIVE" in made.page.inner_text("main")
+    assert page.page.title() != "EVIL ran"
+    assert page.page.locator("script").count() == 1
+    assert page.page.locator("img, iframe, evil, object").count() == 0
+    assert [link.get_attribute("href") for link in page.page.query_selector_all("a")] == list(CAUSE.links)
+    assert page.requests == [page.url]
+    assert "<U+202E>LIVE" in page.page.inner_text("main")
 
 
 def test_the_policy_is_obeyed(opened: Any) -> None:
-    made = opened("failed")
-    made.page.evaluate("""() => {
+    page = opened("failed")
+    page.page.evaluate("""() => {
         const script = document.createElement('script'); script.textContent = 'window.ran = true'; document.body.append(script);
         const image = document.createElement('img'); image.src = 'data:image/gif;base64,R0lGODlhAQABAAAAACw='; document.body.append(image);
         const box = document.createElement('p'); box.setAttribute('style', 'color: rgb(1, 2, 3)'); box.id = 'styled'; document.body.append(box);
     }""")
-    assert made.page.evaluate("window.ran") is None
-    assert made.page.evaluate("getComputedStyle(document.getElementById('styled')).color") != "rgb(1, 2, 3)"
-    assert len([text for text in made.messages if "Content Security Policy" in text]) == 3
+    assert page.page.evaluate("window.ran") is None
+    assert page.page.evaluate("getComputedStyle(document.getElementById('styled')).color") != "rgb(1, 2, 3)"
+    assert len([text for text in page.messages if "Content Security Policy" in text]) == 3
 
 
 def test_the_copy_button_copies_the_command(opened: Any) -> None:

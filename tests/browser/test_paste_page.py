@@ -21,11 +21,11 @@ LOG = (ROOT / "fixtures" / "logs" / "fatkv-cpu-space-1.log").read_bytes()
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    made = Server(most_bytes=1 << 20)
-    threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-    yield made
-    made.shutdown()
-    made.server_close()
+    web_server = Server(most_bytes=1 << 20)
+    threading.Thread(target=web_server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+    yield web_server
+    web_server.shutdown()
+    web_server.server_close()
 
 
 @pytest.fixture
@@ -41,78 +41,78 @@ def opened(browser: Any, server: Server) -> Iterator[Any]:
         page.context.close()
 
 
-def shows_the_report(made: Opened, server: Server, name: str) -> None:
-    made.page.wait_for_url("**/report")
-    assert made.page.get_by_role("heading", level=1).inner_text() == "CPU KV cache too small for --max-model-len 131072"
-    assert name in made.page.inner_text("main")
-    assert {url for url in made.requests if not url.endswith("/favicon.ico")} == {server.url, server.url + "report"}
-    assert [text for text in made.messages if "favicon" not in text] == []
+def shows_the_report(page: Opened, server: Server, name: str) -> None:
+    page.page.wait_for_url("**/report")
+    assert page.page.get_by_role("heading", level=1).inner_text() == "CPU KV cache too small for --max-model-len 131072"
+    assert name in page.page.inner_text("main")
+    assert {url for url in page.requests if not url.endswith("/favicon.ico")} == {server.url, server.url + "report"}
+    assert [text for text in page.messages if "favicon" not in text] == []
 
 
 def test_a_pasted_log(opened: Any, server: Server) -> None:
-    made = opened()
-    made.page.evaluate("text => navigator.clipboard.writeText(text)", LOG.decode())
-    made.page.get_by_label("The log's text").focus()
-    made.page.keyboard.press("Control+V")
-    made.page.get_by_role("button", name="Diagnose").click()
-    shows_the_report(made, server, "pasted log")
-    made.page.get_by_role("button", name="Copy").first.click()
-    assert "--max-model-len 8064" in made.page.evaluate("navigator.clipboard.readText()")
+    page = opened()
+    page.page.evaluate("text => navigator.clipboard.writeText(text)", LOG.decode())
+    page.page.get_by_label("The log's text").focus()
+    page.page.keyboard.press("Control+V")
+    page.page.get_by_role("button", name="Diagnose").click()
+    shows_the_report(page, server, "pasted log")
+    page.page.get_by_role("button", name="Copy").first.click()
+    assert "--max-model-len 8064" in page.page.evaluate("navigator.clipboard.readText()")
 
 
 def test_a_file_that_was_chosen(opened: Any, server: Server, tmp_path: Path) -> None:
     path = tmp_path / "server.log.gz"
     path.write_bytes(gzip.compress(LOG))
-    made = opened()
-    made.page.set_input_files("#file", str(path))
-    made.page.get_by_role("button", name="Diagnose").click()
-    shows_the_report(made, server, "server.log.gz")
+    page = opened()
+    page.page.set_input_files("#file", str(path))
+    page.page.get_by_role("button", name="Diagnose").click()
+    shows_the_report(page, server, "server.log.gz")
 
 
 def test_a_file_dropped_anywhere(opened: Any, server: Server) -> None:
-    made = opened()
-    data = made.page.evaluate_handle("""text => {
+    page = opened()
+    data = page.page.evaluate_handle("""text => {
         const data = new DataTransfer();
         data.items.add(new File([Uint8Array.from(atob(text), c => c.charCodeAt(0))], "dropped.log"));
         return data;
     }""", base64.b64encode(LOG).decode())
-    made.page.dispatch_event("h1", "dragover", {"dataTransfer": data})
-    made.page.dispatch_event("h1", "drop", {"dataTransfer": data})
-    shows_the_report(made, server, "dropped.log")
+    page.page.dispatch_event("h1", "dragover", {"dataTransfer": data})
+    page.page.dispatch_event("h1", "drop", {"dataTransfer": data})
+    shows_the_report(page, server, "dropped.log")
 
 
 def test_a_log_too_large_is_refused_before_it_is_sent(opened: Any, tmp_path: Path) -> None:
     path = tmp_path / "big.log"
     path.write_bytes(b"x\n" * (1 << 20))
-    made = opened()
-    made.page.set_input_files("#file", str(path))
-    made.page.get_by_role("button", name="Diagnose").click()
-    assert "more than 1 MiB" in made.page.get_by_role("status").inner_text()
-    assert not [url for url in made.requests if url.endswith("report")]
+    page = opened()
+    page.page.set_input_files("#file", str(path))
+    page.page.get_by_role("button", name="Diagnose").click()
+    assert "more than 1 MiB" in page.page.get_by_role("status").inner_text()
+    assert not [url for url in page.requests if url.endswith("report")]
 
 
 def test_nothing_is_kept(opened: Any, server: Server) -> None:
-    made = opened()
-    made.page.get_by_label("The log's text").fill(LOG.decode())
-    made.page.get_by_role("button", name="Diagnose").click()
-    made.page.wait_for_url("**/report")
-    assert made.context.cookies() == []
-    assert made.page.evaluate("[localStorage.length, sessionStorage.length]") == [0, 0]
-    assert made.page.evaluate("document.referrer") == ""
+    page = opened()
+    page.page.get_by_label("The log's text").fill(LOG.decode())
+    page.page.get_by_role("button", name="Diagnose").click()
+    page.page.wait_for_url("**/report")
+    assert page.context.cookies() == []
+    assert page.page.evaluate("[localStorage.length, sessionStorage.length]") == [0, 0]
+    assert page.page.evaluate("document.referrer") == ""
     other = opened()
     other.page.goto(server.url)
     assert other.page.get_by_label("The log's text").input_value() == ""
 
 
 def test_the_policy_is_obeyed(opened: Any) -> None:
-    made = opened()
-    made.page.evaluate("""() => {
+    page = opened()
+    page.page.evaluate("""() => {
         const script = document.createElement('script'); script.textContent = 'window.ran = true'; document.body.append(script);
         const image = document.createElement('img'); image.src = 'https://evil.example/x.png'; document.body.append(image);
     }""")
-    assert made.page.evaluate("window.ran") is None
-    assert made.page.evaluate("fetch(location.href).then(() => 'read', () => 'refused')") == "refused"
-    assert len([text for text in made.messages if "Content Security Policy" in text]) >= 2
+    assert page.page.evaluate("window.ran") is None
+    assert page.page.evaluate("fetch(location.href).then(() => 'read', () => 'refused')") == "refused"
+    assert len([text for text in page.messages if "Content Security Policy" in text]) >= 2
 
 
 def test_another_page_cannot_frame_send_or_read_it(browser: Any, server: Server) -> None:
@@ -135,28 +135,28 @@ def test_another_page_cannot_frame_send_or_read_it(browser: Any, server: Server)
 
 @pytest.mark.parametrize("screen", SCREENS)
 def test_it_is_accessible_and_fits(opened: Any, screen: str, tmp_path: Path) -> None:
-    made = opened(screen)
-    assert made.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-    assert violations(made.page) == []
-    keep_picture(made.page, f"paste-{screen}", tmp_path)
+    page = opened(screen)
+    assert page.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert violations(page.page) == []
+    keep_picture(page.page, f"paste-{screen}", tmp_path)
 
 
 def test_an_empty_form_is_answered_on_the_page(opened: Any) -> None:
-    made = opened()
-    made.page.get_by_role("button", name="Diagnose").click()
-    assert made.page.get_by_role("status").inner_text() == "Paste a log, or choose a file."
-    assert made.page.url == made.url
-    assert not [url for url in made.requests if url.endswith("report")]
+    page = opened()
+    page.page.get_by_role("button", name="Diagnose").click()
+    assert page.page.get_by_role("status").inner_text() == "Paste a log, or choose a file."
+    assert page.page.url == page.url
+    assert not [url for url in page.requests if url.endswith("report")]
 
 
 def test_another_log_is_one_click_away(opened: Any, server: Server) -> None:
-    made = opened()
-    made.page.get_by_label("The log's text").fill(LOG.decode())
-    made.page.get_by_role("button", name="Diagnose").click()
-    made.page.wait_for_url("**/report")
-    made.page.get_by_role("link", name="Diagnose another log").click()
-    made.page.wait_for_url(server.url)
-    assert made.page.get_by_label("The log's text").input_value() == ""
+    page = opened()
+    page.page.get_by_label("The log's text").fill(LOG.decode())
+    page.page.get_by_role("button", name="Diagnose").click()
+    page.page.wait_for_url("**/report")
+    page.page.get_by_role("link", name="Diagnose another log").click()
+    page.page.wait_for_url(server.url)
+    assert page.page.get_by_label("The log's text").input_value() == ""
 
 
 def test_without_script_it_works_too(browser: Any, server: Server) -> None:

@@ -22,11 +22,11 @@ NAMES = ["ISSUE.md", "report.md", "report.json", "server.log", "versions.txt"]
 
 
 def bundled(tmp_path: Path, log: str, *options: str) -> dict[str, str]:
-    source, made = tmp_path / "server.log", tmp_path / "b.zip"
+    source, archive = tmp_path / "server.log", tmp_path / "b.zip"
     source.write_text(log)
-    done = CliRunner().invoke(cli, ["bundle", str(source), "--output", str(made), "--isolated", *options])
+    done = CliRunner().invoke(cli, ["bundle", str(source), "--output", str(archive), "--isolated", *options])
     assert done.exit_code == 0, done.output
-    with zipfile.ZipFile(made) as opened:
+    with zipfile.ZipFile(archive) as opened:
         return {name.partition("/")[2]: opened.read(name).decode() for name in opened.namelist()}
 
 

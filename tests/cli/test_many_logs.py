@@ -65,8 +65,8 @@ def test_the_order_is_failures_first_the_most_frequent_first() -> None:
     same = CAUSE._replace(evidence=(Evidence(7, CAUSE.evidence[0].text.replace("1", "2")), *CAUSE.evidence[1:]))
     reports = [named(HEALTHY, "h1"), named(HEALTHY, "h2"), named(HEALTHY, "h3"), named(FAILED, "o", primary=other.id, findings=(other,)),
                named(FAILED, "c1"), named(FAILED, "c2", findings=(same,)), named(UNEXPLAINED, "u1")]
-    made = summary.groups(reports)
-    assert [(group.id, [report.source.path for report in group.reports]) for group in made] == [
+    groups = summary.groups(reports)
+    assert [(group.id, [report.source.path for report in group.reports]) for group in groups] == [
         (CAUSE.id, ["c1", "c2"]), ("another-cause", ["o"]), ("unexplained-failure", ["u1"]), ("", ["h1", "h2", "h3"])]
     text = summary.render(reports)
     assert text.startswith("7 logs: 4 failed, 3 serving\n\n  2 x ")

@@ -134,10 +134,10 @@ def test_only(project: Path) -> None:
                                                  ("2025-12-31T10:00:00Z", False)])
 def test_an_expired_ignore_is_absent_and_told(project: Path, expires: str, counts: bool) -> None:
     own(project, ignore(more=f"expires = {expires}"))
-    made = report()
-    assert (made["primary"] != CAUSE) is counts
+    current = report()
+    assert (current["primary"] != CAUSE) is counts
     note = f"The ignore of {CAUSE} expired on 2025-12-31 and counts no more ({project}/vllm-doctor.toml: known, see OPS-7)."
-    assert (note not in made["notes"]) is counts
+    assert (note not in current["notes"]) is counts
     assert ("expired on 2025-12-31" not in " ".join(told()[1].split())) is counts
 
 

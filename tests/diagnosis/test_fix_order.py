@@ -43,10 +43,10 @@ def test_what_is_proven_comes_first() -> None:
     assert order(short=True, fp8=True, more=True, ranks=True) == ["override", "more", "fp8", "short", "ranks"]
     assert order(short=True, ranks=True) == ["override", "short", "more", "fp8", "ranks"]
     assert order() == ["override", "more", "fp8", "short", "ranks"]
-    made = ordered([Candidate(more, False)], {})
-    assert made[0].why == "Adds 1 GiB. A step to try: the log does not prove that it suffices."
-    made = ordered([Candidate(more, False), Candidate(fp8, False)], {})  # the reason is given once
-    assert [fix.why for fix in made] == ["Adds 1 GiB. A step to try: the log does not prove that it suffices.", "A step to try."]
+    fixes = ordered([Candidate(more, False)], {})
+    assert fixes[0].why == "Adds 1 GiB. A step to try: the log does not prove that it suffices."
+    fixes = ordered([Candidate(more, False), Candidate(fp8, False)], {})  # the reason is given once
+    assert [fix.why for fix in fixes] == ["Adds 1 GiB. A step to try: the log does not prove that it suffices.", "A step to try."]
 
 
 LOG = """\

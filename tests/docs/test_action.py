@@ -59,8 +59,8 @@ class Failed(NamedTuple):
 @pytest.fixture(scope="module")
 def failed(tmp_path_factory: pytest.TempPathFactory) -> Failed:
     folder = tmp_path_factory.mktemp("failed")
-    made = runner_in(folder)
-    return Failed(made.run(log="server.log"), folder, made)
+    runner = runner_in(folder)
+    return Failed(runner.run(log="server.log"), folder, runner)
 
 
 def runner_in(tmp_path: Path) -> Runner:

@@ -248,8 +248,8 @@ def test_the_engines_find_the_same_lines(serving: bool, share: slice, monkeypatc
         block = b"\n" + b"".join(mixed) + b"\n"
         at, count = 1, 0
         while at < len(block):
-            held = ((row for row in made.candidate_lines(block, at, 0, len(block)) if row[3] is None or literal.search(row[2]))
-                    for made in (plain, fast))
+            held = ((row for row in searcher.candidate_lines(block, at, 0, len(block)) if row[3] is None or literal.search(row[2]))
+                    for searcher in (plain, fast))
             found, again = ([(*place, shape and shape.text) for *place, shape in islice(rows, 3)] for rows in held)
             assert found == again
             at, count = found[0][1] + len(found[0][2]), count + 1

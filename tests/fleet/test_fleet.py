@@ -335,8 +335,8 @@ def test_a_rule_is_drafted_from_a_group(tmp_path):
     run(tmp_path, "--out", out)
     group = next(start_rows(out))["group"]
     runner = click.testing.CliRunner()
-    made = runner.invoke(cli, ["rules", "new", "frob-lost", "--from-group", group, "--tables", str(out), "--into", str(rules)])
-    assert made.exit_code == 0
+    result = runner.invoke(cli, ["rules", "new", "frob-lost", "--from-group", group, "--tables", str(out), "--into", str(rules)])
+    assert result.exit_code == 0
     text = (rules / "frob-lost.yaml").read_text()
     assert "FrobError: the frobnicator of shard.{0,200}?lost its flux in stage" in text
     assert text.count("fires: message") == 3

@@ -20,13 +20,13 @@ needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="
 
 def cut_tar() -> bytes:
     """Return an archive of two logs that ends within the second."""
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode="w") as archive:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
         for name, text in (("a.log", NO_CACHE), ("b.log", UNKNOWN.format(n=7) * 20)):
             member = tarfile.TarInfo(name)
             member.size = len(text)
             archive.addfile(member, io.BytesIO(text.encode()))
-    return gzip.compress(made.getvalue()[:3000])
+    return gzip.compress(stream.getvalue()[:3000])
 
 
 @needs_ray

@@ -43,9 +43,9 @@ WORDS_LIMIT = 10**6  # characters a rule's words may grow to
 
 def report(data: bytes) -> None:
     """A log: a report that fits the schema, and no terminal escape in its text."""
-    made = diagnose(data)
-    SCHEMA.validate(to_json.document(made))
-    assert "\x1b" not in to_text.render(made)
+    diagnosed = diagnose(data)
+    SCHEMA.validate(to_json.document(diagnosed))
+    assert "\x1b" not in to_text.render(diagnosed)
 
 
 def skimmed(data: bytes) -> None:
@@ -62,11 +62,11 @@ def skimmed(data: bytes) -> None:
         size = times * (1 + len(data) % 97)
         for at in range(0, len(log), size):
             cut.feed(log[at:at + size])
-        made = to_json.render(whole.finish())
-        assert made == to_json.render(cut.finish())
+        rendered = to_json.render(whole.finish())
+        assert rendered == to_json.render(cut.finish())
     finally:
         line_skipper.READ_WHOLE = before
-    assert json.loads(made)["source"]["bytes"] == len(log)
+    assert json.loads(rendered)["source"]["bytes"] == len(log)
 
 
 def facts(data: bytes) -> None:
@@ -104,9 +104,9 @@ def rule(data: bytes) -> None:
             check_message(error_text)
             assert error_text.startswith(f"{path}:"), error_text
             return
-        made = base.rules[read_rule(path).id]
-        run_tests(made, (folder,))
-        log = "\n".join(str(test["log"]) for test in made.tests)
+        drafted = base.rules[read_rule(path).id]
+        run_tests(drafted, (folder,))
+        log = "\n".join(str(test["log"]) for test in drafted.tests)
         try:
             to_text.render(diagnose(log.encode("utf-8", "replace"), Options(rules=(folder,))))
         except DoctorError as error:
@@ -117,14 +117,14 @@ def expression(data: bytes) -> None:
     """A condition or a value of a rule: an error in one line, or a value, and UNKNOWN where a fact is missing."""
     source = data.decode("utf-8", "replace")
     try:
-        made = parse(source)
+        parsed = parse(source)
     except ExpressionError as error:
         check_message(str(error))
         return
-    made.holds(KNOWN)
-    value = made.value(KNOWN)
+    parsed.holds(KNOWN)
+    value = parsed.value(KNOWN)
     assert value is UNKNOWN or len(repr(value)) < WORDS_LIMIT
-    made.value({})
+    parsed.value({})
 
 
 def template(data: bytes) -> None:

@@ -23,18 +23,18 @@ def run(target: str, data: bytes) -> None:
 
 def mutated(data: bytes, other: bytes, chance: random.Random) -> bytes:
     """Some bytes changed, doubled, cut out, or taken from another seed."""
-    made = bytearray(data)
+    changed = bytearray(data)
     for _ in range(chance.randint(1, 4)):
-        at, length = chance.randrange(len(made) + 1), chance.randint(1, 12)
+        at, length = chance.randrange(len(changed) + 1), chance.randint(1, 12)
         from_other = chance.randrange(len(other) + 1)
         part = chance.choice((
             bytes(chance.randrange(256) for _ in range(chance.randint(1, 3))),
-            bytes(made[at:at + length]) * chance.randint(1, 30),
+            bytes(changed[at:at + length]) * chance.randint(1, 30),
             other[from_other:from_other + chance.randint(1, 80)],
             b"",
         ))
-        made[at:at + chance.choice((0, length))] = part
-    return bytes(made)
+        changed[at:at + chance.choice((0, length))] = part
+    return bytes(changed)
 
 
 @pytest.mark.parametrize("target", TARGETS)

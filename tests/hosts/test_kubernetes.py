@@ -27,15 +27,15 @@ pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl
 
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    made = Cluster()
-    with serving(made) as address:
+    new_cluster = Cluster()
+    with serving(new_cluster) as address:
         config = {"apiVersion": "v1", "kind": "Config", "current-context": "test",
                   "clusters": [{"name": "test", "cluster": {"server": address}}], "users": [{"name": "test", "user": {}}],
                   "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test", "namespace": "current"}}]}
         (tmp_path / "config").write_text(yaml.safe_dump(config))
         monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
         monkeypatch.setenv("HOME", str(tmp_path))
-        yield made
+        yield new_cluster
 
 
 def diagnosed(*options: str) -> tuple[int, list[dict[str, Any]]]:

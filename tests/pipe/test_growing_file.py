@@ -38,9 +38,9 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def file(path: Path) -> Iterator[GrowingFile]:
-    made = GrowingFile(str(path))
-    yield made
-    made.close()
+    growing = GrowingFile(str(path))
+    yield growing
+    growing.close()
 
 
 def append(path: Path, data: bytes) -> None:

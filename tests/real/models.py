@@ -34,15 +34,15 @@ INDEX = "model.safetensors.index.json"
 def build(environment: Environment, folder: Path) -> Path:
     """The folder of the sound models, made with the environment's libraries when it is not there. Raises Unavailable."""
     if not folder.exists():
-        made = folder.with_name(f"{folder.name}.{os.getpid()}")  # two runs may build at once
+        unfinished = folder.with_name(f"{folder.name}.{os.getpid()}")  # two runs may build at once
         script = Path(__file__).resolve().parent / "build_models.py"
-        done = subprocess.run([str(environment.python), str(script), str(made)], capture_output=True, text=True, check=False)
+        done = subprocess.run([str(environment.python), str(script), str(unfinished)], capture_output=True, text=True, check=False)
         if done.returncode:
             raise Unavailable(f"no models: {done.stderr[-500:]}")
         if folder.exists():
-            shutil.rmtree(made)
+            shutil.rmtree(unfinished)
         else:
-            made.rename(folder)
+            unfinished.rename(folder)
     return folder
 
 

@@ -35,21 +35,21 @@ def vllm_python(real: Any) -> str:
 
 
 def cases() -> list[dict[str, Any]]:
-    made = []
+    found = []
     for name in MODELS:
         for ranks, stages, dtype in LAUNCHES:
             if (name, ranks) not in SKIPPED:
-                made.append({
+                found.append({
                     "name": name, "config": CONFIGS[name], "tp": ranks, "pp": stages, "kv_cache_dtype": dtype,
                     "mamba_ssm_cache_dtype": "auto", "device": "cuda",
                     "max_model_len": CONFIGS[name].get("max_position_embeddings") or 2048,
                     "available": 3_000_000_000 // ranks, "block_size": 64 if "kv_lora_rank" in CONFIGS[name] else None})
-    plain = {case["name"]: case for case in made
+    plain = {case["name"]: case for case in found
              if (case["tp"], case["pp"], case["kv_cache_dtype"]) == (1, 1, "auto")}
-    made += [dict(plain[name], device="cpu") for name in ("qwen3-0.6b", "gemma-3-1b")]
-    made += [dict(plain[name], device="cpu", mamba_ssm_cache_dtype=dtype)
-             for name in ("jamba-mini", "granite-4-h-tiny") for dtype in ("auto", "float32")]
-    return made
+    found += [dict(plain[name], device="cpu") for name in ("qwen3-0.6b", "gemma-3-1b")]
+    found += [dict(plain[name], device="cpu", mamba_ssm_cache_dtype=dtype)
+              for name in ("jamba-mini", "granite-4-h-tiny") for dtype in ("auto", "float32")]
+    return found
 
 
 @pytest.fixture(scope="module")

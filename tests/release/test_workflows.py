@@ -97,13 +97,13 @@ def test_an_audit_and_signed_checksums_are_part_of_it() -> None:
 
 def test_the_manifest_of_krew() -> None:
     data = krew_plugin.archive()
-    made = krew_plugin.manifest(data, "me/vllm-doctor", "v0.1.0")
-    assert made["metadata"]["name"] == "vllm-doctor"  # the file's name, as krew wants it
-    [platform] = made["spec"]["platforms"]
+    manifest = krew_plugin.manifest(data, "me/vllm-doctor", "v0.1.0")
+    assert manifest["metadata"]["name"] == "vllm-doctor"  # the file's name, as krew wants it
+    [platform] = manifest["spec"]["platforms"]
     assert platform["sha256"] == hashlib.sha256(data).hexdigest()
     assert platform["uri"] == "https://github.com/me/vllm-doctor/releases/download/v0.1.0/kubectl-vllm_doctor.tar.gz"
-    assert re.fullmatch(r"v\d+\.\d+\.\d+.*", made["spec"]["version"])
-    assert len(made["spec"]["shortDescription"]) <= 50
+    assert re.fullmatch(r"v\d+\.\d+\.\d+.*", manifest["spec"]["version"])
+    assert len(manifest["spec"]["shortDescription"]) <= 50
     with tarfile.open(fileobj=io.BytesIO(gzip.decompress(data))) as tar:
         assert {member.name: oct(member.mode) for member in tar} == {platform["bin"]: "0o755", "LICENSE": "0o644"}
     assert krew_plugin.archive() == data

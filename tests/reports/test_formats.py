@@ -68,13 +68,13 @@ def at(path: str) -> Report:
 def test_snapshot(name: str, format_: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for writer in (to_html, to_json, to_sarif):
         monkeypatch.setattr(writer, "__version__", "0.0.0")
-    made = render(format_, REPORTS[name])
+    rendered = render(format_, REPORTS[name])
     if format_ == "html":  # the style and the script are files of their own
-        made = re.sub(r"(?s)<style>.*</style>|<script>.*</script>|'sha256-[^']+'", "…", made)
+        rendered = re.sub(r"(?s)<style>.*</style>|<script>.*</script>|'sha256-[^']+'", "…", rendered)
     path = SNAPSHOTS / f"{name}.{FORMATS[format_]}"
     if os.environ.get("VLLM_DOCTOR_BLESS"):
-        path.write_text(made, encoding="utf-8")
-    assert made == path.read_text(encoding="utf-8")
+        path.write_text(rendered, encoding="utf-8")
+    assert rendered == path.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("format_", FORMATS)
@@ -204,11 +204,11 @@ def test_no_text_leaves_its_fence(text: str) -> None:
 def test_markdown_stays_within_the_limit() -> None:
     fixes = tuple(Fix(id=f"f{n}", title="`@x`" * 4000, command="vllm serve " + "x" * 300_000, steps=("<" * 9000,) * 9) for n in range(12))
     huge = with_finding(title="@a" * 90_000, explanation="&" * 400_000, fixes=fixes, evidence=(Evidence(1, "`" * 600),) * 3)
-    made = render("markdown", huge)
-    assert len(made.encode()) <= 1 << 20
-    assert "too long for a summary" in made
-    assert "Shortened to fit" in made
-    assert "vllm serve" not in made  # a command is whole or not there
+    rendered = render("markdown", huge)
+    assert len(rendered.encode()) <= 1 << 20
+    assert "too long for a summary" in rendered
+    assert "Shortened to fit" in rendered
+    assert "vllm serve" not in rendered  # a command is whole or not there
     many = render("markdown", *[FAILED] * 900)
     assert len(many.encode()) <= 1 << 20
     assert "more logs are left out here" in many

@@ -95,10 +95,10 @@ def test_the_document_gives_the_rules_of_the_files() -> None:
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
     """A user's folder with one rule."""
-    made = tmp_path / "own"
-    made.mkdir()
-    (made / OWN.name).write_bytes(OWN.read_bytes())
-    return made
+    folder = tmp_path / "own"
+    folder.mkdir()
+    (folder / OWN.name).write_bytes(OWN.read_bytes())
+    return folder
 
 
 def test_a_users_rules_are_added_once(own: Path) -> None:

@@ -131,16 +131,16 @@ class _Recorder:
         self._compile = re.compile
 
     def __call__(self, source: Any, flags: int = 0) -> Any:
-        made = self._compile(source, flags)
+        compiled = self._compile(source, flags)
         caller = sys._getframe(1).f_globals.get("__name__", "")
-        return _Recorded(made, self.used) if caller.startswith("vllm_doctor.") and caller != "vllm_doctor.text.patterns" else made
+        return _Recorded(compiled, self.used) if caller.startswith("vllm_doctor.") and caller != "vllm_doctor.text.patterns" else compiled
 
 
 class _Recorded:
     """A compiled expression that notes its methods."""
 
-    def __init__(self, made: Any, used: dict[tuple[str | bytes, int], set[str]]) -> None:
-        self._made, self._used = made, used
+    def __init__(self, compiled: Any, used: dict[tuple[str | bytes, int], set[str]]) -> None:
+        self._made, self._used = compiled, used
 
     def __getattr__(self, name: str) -> Any:
         if name in METHODS:

@@ -93,8 +93,8 @@ references: [https://docs.vllm.ai/]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The log and the rules that carry its lines into every text of a report."""
-    made = tmp_path_factory.mktemp("hostile")
-    rules = made / "rules" / "weights"
+    new_folder = tmp_path_factory.mktemp("hostile")
+    rules = new_folder / "rules" / "weights"
     rules.mkdir(parents=True)
     names = {"attack": "PLANT-ATTACK", **{name: f"PLANT-{name.upper()}" for name in PLACES}}
     for name, anchor in names.items():
@@ -115,10 +115,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"    raise RuntimeError({SECRETS['openai key']!r})",
         filled["traceback"],
     ]
-    (made / "server.log").write_bytes("\n".join(lines).encode("utf-8") + b"\n\xff\xfe\x80 EVIL\n")
+    (new_folder / "server.log").write_bytes("\n".join(lines).encode("utf-8") + b"\n\xff\xfe\x80 EVIL\n")
     last = f"Traceback (most recent call last):\n  File \"x.py\", line 1, in load\n{filled['traceback'].replace('PLANT-', '')} {attack}\n"
-    (made / "unknown.log").write_bytes(("\n".join(lines[1:2]) + "\n" + last).encode("utf-8"))
-    return made
+    (new_folder / "unknown.log").write_bytes(("\n".join(lines[1:2]) + "\n" + last).encode("utf-8"))
+    return new_folder
 
 
 Reports = Callable[[str], list[Report]]

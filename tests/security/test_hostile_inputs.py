@@ -269,9 +269,9 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def commands(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
-    made = Commands(folder, tmp_path_factory.mktemp("commands"), ENV)
-    yield made
-    made.close()
+    found = Commands(folder, tmp_path_factory.mktemp("commands"), ENV)
+    yield found
+    found.close()
 
 
 # One command with plain words, perhaps in another folder: its process need not be a fresh one.

@@ -94,10 +94,10 @@ def test_expressions_made_at_run_time(monkeypatch: pytest.MonkeyPatch) -> None:
         for text in texts:
             render([diagnose(text.encode(), Options())], "html", {"color": "never", "width": 100, "verbose": True, "language": "en"})
 
-    made = compiled_while(run, monkeypatch)
-    assert len(made) > 60
+    at_run_time = compiled_while(run, monkeypatch)
+    assert len(at_run_time) > 60
     slow = {}
-    for expression in made:
+    for expression in at_run_time:
         compiled = re.compile(expression.source, expression.flags)
         flags = expression.flags & ~re.UNICODE if isinstance(expression.source, bytes) else expression.flags
         for method in sorted(expression.methods):
@@ -196,13 +196,13 @@ def _with_digits(share: slice) -> list[str]:
     rules = [read_rule(Path(rule.path)) for name, rule in sorted(BASE.rules.items()) if name[0] in "acknptu"]
     texts = [str(test["log"]) for rule in rules for test in rule.tests if "log" in test]
     choose = random.Random(5)
-    made = []
+    changed = []
     for text in choose.sample(texts, 120)[share]:
         places = [match.span() for match in re.finditer(r"\d+", text)]
         for begin, end in choose.sample(places, min(2, len(places))):
-            made.append(text[:begin] + DIGITS + text[end:])
-        made.append(re.sub(r"(?<![\d:.-])\d+(?![\d:-])", "9" * 400, text))
-    return made
+            changed.append(text[:begin] + DIGITS + text[end:])
+        changed.append(re.sub(r"(?<![\d:.-])\d+(?![\d:-])", "9" * 400, text))
+    return changed
 
 
 @pytest.mark.parametrize("share", [slice(20), pytest.param(slice(20, 120), marks=pytest.mark.exhaustive)])

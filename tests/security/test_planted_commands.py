@@ -235,9 +235,9 @@ def test_the_rest_of_a_typed_line_is_left_out(tail: str, kind: str) -> None:
 def test_what_is_offered_is_made_of_known_parts(typed: str, offer: str) -> None:
     command = parse(typed)
     assert command is not None
-    made, _ = rebuild(command)
-    assert render(made) == offer
-    assert_runs_in_bash([render(made)])
+    rebuilt, _ = rebuild(command)
+    assert render(rebuilt) == offer
+    assert_runs_in_bash([render(rebuilt)])
 
 
 def test_printed_arguments_count() -> None:

@@ -24,12 +24,12 @@ LOG = (Path(__file__).resolve().parents[2] / "fixtures/logs/fatkv-cpu-space-1.lo
 
 @pytest.fixture
 def server() -> Iterator[web.Server]:
-    made = web.Server()
-    thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    web_server = web.Server()
+    thread = threading.Thread(target=web_server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
-    yield made
-    made.shutdown()
-    made.server_close()
+    yield web_server
+    web_server.shutdown()
+    web_server.server_close()
     thread.join()
 
 

@@ -197,8 +197,8 @@ def test_estimates_hold_what_real_threads_measured(tmp_path: Path) -> None:
                 (CONFIGS["qwen3-8b"], 79.19, (0, 28, 0), 3.36 - 1.02)]
     for config, total, version, gib in measured:
         model = read_model(folder(tmp_path, config))
-        made = plan(LaunchTarget(total, model), Launch(version, max_model_len=4096))
-        beside = [part.gib for part in made.parts if part.name in {"activations", "non_torch"}]
+        planned = plan(LaunchTarget(total, model), Launch(version, max_model_len=4096))
+        beside = [part.gib for part in planned.parts if part.name in {"activations", "non_torch"}]
         assert sum(part.low for part in beside) <= gib <= sum(part.high for part in beside)
 
 
@@ -221,9 +221,9 @@ def test_gpus(text: str, gib: float | None) -> None:
 
 def test_crowded_by_graphs_outside_the_budget(tmp_path: Path) -> None:
     model = read_model(llama(tmp_path))
-    made = plan(LaunchTarget(23.52, model), Launch((0, 10, 0), max_model_len=2048, gpu_memory_utilization=0.99))
-    assert (made.verdict, made.fits_at_cautious_end, made.lacks_room_outside_budget) == ("likely", True, True)
-    first = changes(made)[0]
+    planned = plan(LaunchTarget(23.52, model), Launch((0, 10, 0), max_model_len=2048, gpu_memory_utilization=0.99))
+    assert (planned.verdict, planned.fits_at_cautious_end, planned.lacks_room_outside_budget) == ("likely", True, True)
+    first = changes(planned)[0]
     assert list(first.flags) == ["--gpu-memory-utilization"]
     assert float(first.flags["--gpu-memory-utilization"]) < 0.99
 
@@ -308,19 +308,19 @@ def test_every_change_that_is_offered_makes_it_fit(  # noqa: PLR0917
     launch = Launch((0, minor, 0), tensor_parallel_size=ranks, max_model_len=length, gpu_memory_utilization=share,
                     enforce_eager=eager, kv_cache_dtype=dtype)
     try:
-        made = plan(LaunchTarget(total, model_of(CONFIGS[name])), launch)
+        planned = plan(LaunchTarget(total, model_of(CONFIGS[name])), launch)
     except InputError:
         return
-    assert made.kv_gib.low <= made.kv_gib.expected <= made.kv_gib.high
-    assert made.longest(cautious=True) <= made.longest()
-    found = changes(made)
-    assert not (found and made.verdict == "fits")
+    assert planned.kv_gib.low <= planned.kv_gib.expected <= planned.kv_gib.high
+    assert planned.longest(cautious=True) <= planned.longest()
+    found = changes(planned)
+    assert not (found and planned.verdict == "fits")
     for change in found:
         assert change.plan.fits_at_cautious_end
-        assert 0 < change.plan.launch.utilization <= max(0.97, made.launch.utilization)
+        assert 0 < change.plan.launch.utilization <= max(0.97, planned.launch.utilization)
         assert change.flags
-    assert as_text(made, found).endswith("\n")
-    json.dumps(document(made, found))
+    assert as_text(planned, found).endswith("\n")
+    json.dumps(document(planned, found))
 
 
 def test_a_cache_below_zero_is_a_shortage(tmp_path: Path) -> None:

@@ -103,8 +103,8 @@ def test_what_cannot_be_mended(value: str) -> None:
 
 @given(st.text(alphabet="{}[]:,'\"ab1 \\/=.", max_size=40))
 def test_json_meant_is_json(text: str) -> None:
-    made = as_json(text)
-    assert made is None or json.loads(made) is not Ellipsis
+    repaired = as_json(text)
+    assert repaired is None or json.loads(repaired) is not Ellipsis
 
 
 @given(st.dictionaries(st.text(alphabet="abc_", min_size=1), st.one_of(st.integers(), st.booleans(), st.none(),
@@ -141,9 +141,9 @@ def test_limits_of_items_in_the_releases_form() -> None:
 
 
 def test_yarn() -> None:
-    made = json.loads(yarn_overrides(131072, 32768, 1000000, Releases.of("0.31.0")) or "")
-    assert made["rope_parameters"]["factor"] == 4.0
-    assert made["max_position_embeddings"] == 131072
+    overrides = json.loads(yarn_overrides(131072, 32768, 1000000, Releases.of("0.31.0")) or "")
+    assert overrides["rope_parameters"]["factor"] == 4.0
+    assert overrides["max_position_embeddings"] == 131072
     older = json.loads(yarn_overrides(131072, 32768, 1000000, Releases.of("0.12.0")) or "")
     assert "max_position_embeddings" not in older
     assert yarn_overrides(10_000_000, 32768, 1000000, Releases.of("0.12.0")) is None

@@ -189,10 +189,10 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     write(tmp_path / "vllm-0.10.0", new)
     build_flags = importlib.import_module("build_flags")
     successors = {"--swap-space": {"set": {"--max-len": "{value}"}, "note": "n"}}
-    made = build_flags.build(tmp_path, successors)
-    head, *rows = map(json.loads, build_flags.dump(made).splitlines())
-    assert (head, dict(rows)) == ({"schema": 1, "releases": made["releases"]}, {**made["flags"], **made["env"]})
-    return made  # type: ignore[no-any-return]
+    flags = build_flags.build(tmp_path, successors)
+    head, *rows = map(json.loads, build_flags.dump(flags).splitlines())
+    assert (head, dict(rows)) == ({"schema": 1, "releases": flags["releases"]}, {**flags["flags"], **flags["env"]})
+    return flags  # type: ignore[no-any-return]
 
 
 def test_releases_are_in_order_of_their_versions(table: dict[str, Any]) -> None:

@@ -32,12 +32,12 @@ FORM = {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"}
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[web.Server]:
-    made = web.Server(most_bytes=SMALL)
-    thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    web_server = web.Server(most_bytes=SMALL)
+    thread = threading.Thread(target=web_server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
-    yield made
-    made.shutdown()
-    made.server_close()
+    yield web_server
+    web_server.shutdown()
+    web_server.server_close()
 
 
 class Answer:
