@@ -1675,6 +1675,29 @@ def test_a_request_fails_because_the_engine_had_died() -> None:
     assert (failure.exception, failure.fixes[0].action) == ("EngineDeadError", "find-root-cause-above")
 
 
+def test_an_engine_that_had_died_counts_before_any_answer() -> None:
+    log = ('(APIServer pid=1) INFO:     10.0.0.1:16983 - "POST /v1/completions HTTP/1.1" 200 OK\n'
+           "(APIServer pid=1) ERROR 05-12 01:48:42 [serving_chat.py:72]     raise self.bolts() from None\n"
+           "(APIServer pid=1) ERROR 05-12 01:48:42 [serving_chat.py:72] vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.\n")
+    report = diagnose(log.encode())
+    assert report.failure is not None
+    assert (report.failure.exception, report.failure.fixes[0].action) == ("EngineDeadError", "find-root-cause-above")
+    assert failure_status(report) == "A request failed. It is a consequence of another failure."
+    answered = log + '(APIServer pid=1) INFO:     10.0.0.1:16983 - "POST /v1/completions HTTP/1.1" 200 OK\n'
+    assert diagnose(answered.encode()).failure is None
+
+
+def test_an_exception_in_a_paste_that_moved_its_lines() -> None:
+    log = ("Traceback (most recent call last):\n"
+           f'File "{SITE}/widgets/bolts.py", line 989, in tighten\n'
+           'bolt = BOLTS[config["bolt"]]\n'
+           "     raise KeyError(key)\n"
+           " KeyError: 'm8'\n"
+           " \n During handling of the above exception, another exception occurred:\n \n Traceback (most recent call last):\n")
+    failure = failure_of(log)
+    assert (failure.exception, failure.message, failure.line) == ("KeyError", "'m8'", 5)
+
+
 def test_a_report_of_a_failure_is_no_progress() -> None:
     log = ("(NPURayWorkerWrapper pid=1189) ERROR 08-14 11:52:46 worker_base.py:581] RuntimeError: NPU out of memory. Tried to allocate 450.00 MiB\n"
            "ERROR 08-14 11:52:47 worker_base.py:581] Error executing method 'load_model'. This might cause deadlock in distributed execution.\n"

@@ -1,5 +1,7 @@
 """Read a paste again if the first reading found no cause: broken lines joined, misread characters corrected.
 
+Where that finds none either, the last line is read as if it were complete.
+
 `vllm_doctor.logs.pasted_text` makes the other texts.
 """
 
@@ -8,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
+from vllm_doctor.diagnosis import cut_message
 from vllm_doctor.diagnosis.log_reading import LogReading
 from vllm_doctor.logs.pasted_text import LONGEST, Row, corrected, is_altered, known_words, lookalikes, restored
 from vllm_doctor.messages import message
@@ -20,6 +23,8 @@ REJOINED = message(
 CORRECTED = message(
              "The text was read a second time with misread characters corrected by their nearest known words: compare "
              "what is reported with the original.")
+COMPLETED = message(
+    "The text breaks off in a message, which was read as if it were complete: compare the last line with the full log.")
 WEAK = 0.5  # the confidence of a rule that names a cause only for want of a better one
 _MISREAD = 4  # words with a lookalike in place of a character that make a text with a complete traceback a misread one
 _ESCAPES = lazy_pattern(r"\\.|\[[^\]]{0,60}\]|[(){}|?*+^$]")
@@ -34,20 +39,37 @@ def read_again(data: bytes, first: LogReading, report: Report) -> Report:
         return report
     if first.options.run not in {None, first.telling_run().number}:
         return report
-    options = first.options._replace(run=None)
     best: Report | None = None  # of the readings without a cause
     for rows, note in _readings(data, first.base, report):
-        again = first.anew(options, live=True)
-        again.feed_rows(rows)
-        again.session.finish()
-        found = again.report()
+        found = _read(rows, first)
         if not _is_better(found, report, data, note):
             continue
-        better = numbered_as_in_input(found._replace(source=report.source, notes=(*found.notes, note)), rows)
+        better = _presented(found, report, rows, note)
         if better.cause is not None:
             return better
         best = best or better
-    return best or report
+    return _read_completed(data, first, report) or best or report
+
+
+def _read_completed(data: bytes, first: LogReading, report: Report) -> Report | None:
+    """Return the report on the text with its last line completed, if that names one cause however it goes on."""
+    found: dict[str, Report] = {}
+    for rows, added in cut_message.completed(restored(data), first.base):
+        again = _read(rows, first)
+        if again.cause is not None and explains_more(again, report):
+            found.setdefault(again.cause.id, _presented(cut_message.without(again, added), report, rows, COMPLETED))
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _read(rows: Sequence[Row], first: LogReading) -> Report:
+    again = first.anew(first.options._replace(run=None), live=True)
+    again.feed_rows(rows)
+    again.session.finish()
+    return again.report()
+
+
+def _presented(found: Report, first: Report, rows: Sequence[Row], note: str) -> Report:
+    return numbered_as_in_input(found._replace(source=first.source, notes=(*found.notes, note)), rows)
 
 
 def numbered_as_in_input(report: Report, rows: Sequence[Row]) -> Report:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from vllm_doctor.text.patterns import lazy_pattern
 
 _EXCEPTION = lazy_pattern(r"(?:\| +)*[A-Za-z_][\w.]*(?:\([\w.]*\))?(?:: |:$|$)")
+_INDENTED = lazy_pattern(r" {1,8}(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,80}(?:Error|Exception)(?:: |:?$)")
 _PYDANTIC = lazy_pattern(r"(?<!\d)\d{1,9} validation errors? for \w+\s*$", cues=(" validation error",))
 _PAGE = 40  # a shorter line was not broken at the width of a page
 _REST = lazy_pattern(r"[a-z(\d][^=:]{0,40} ")
@@ -14,6 +15,11 @@ _COMPLETE = lazy_pattern(r"[.:;!?'\"`)\]}]$|validation errors? for \w+$")
 def is_exception(text: str) -> bool:
     """Return whether a text may be the last line of a traceback: the class of an exception and its message."""
     return _EXCEPTION.match(text) is not None
+
+
+def is_indented_exception(text: str) -> bool:
+    """Return whether a text is surely the last line of a traceback, indented in a paste that moved its lines."""
+    return _INDENTED.match(text) is not None
 
 
 def validation_errors(message: str) -> int:

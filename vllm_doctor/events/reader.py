@@ -13,7 +13,12 @@ from typing import NamedTuple
 from vllm_doctor.events.code_paths import frame
 from vllm_doctor.events.environment_reads import variable_read
 from vllm_doctor.events.event import Event
-from vllm_doctor.events.exception_messages import begins_message, continues_sentence, is_exception
+from vllm_doctor.events.exception_messages import (
+    begins_message,
+    continues_sentence,
+    is_exception,
+    is_indented_exception,
+)
 from vllm_doctor.events.notebook_tracebacks import class_at_head
 from vllm_doctor.events.process_prefix import PROCESS, ProcessNames, releases_of
 from vllm_doctor.events.process_stream import ProcessStream
@@ -363,6 +368,8 @@ class EventReader:
         """Read one line of an open traceback: a call, its source line, or the exception that ends it."""
         message = event.text
         call = _FRAME.match(message)
+        if stream.frames and not (call or stream.depth) and is_indented_exception(message):
+            message = message.lstrip(" ")  # of a paste that has lost the indentation of its calls
         lead = len(message) - len(message.lstrip(" "))
         if call:
             stream.depth = lead

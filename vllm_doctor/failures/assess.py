@@ -101,7 +101,7 @@ def find(collected: FailureCollector, start: Start, proofs: Sequence[Proof],
     if chosen is None or start.status not in {"serving", "stopped"}:
         return chosen and _with_cut_calls(_with_class(chosen, candidates), candidates)
     if is_consequence(chosen):
-        chosen = _of_answer(chosen, candidates)
+        chosen = _of_answer(chosen, candidates, start)
     elif chosen.shape == "record":
         chosen = next((one for one in candidates if one.shape in _EXCEPTIONS and one not in lasting), chosen)
     return _reason_of_answer(chosen, collected) if chosen is not None and chosen.shape == "http" else chosen
@@ -128,13 +128,15 @@ def _shows(candidate: Candidate, proof: Proof) -> bool:
     return candidate.line <= proof.line <= candidate.last_line + below
 
 
-def _of_answer(cascade: Candidate, candidates: Sequence[Candidate]) -> Candidate | None:
+def _of_answer(cascade: Candidate, candidates: Sequence[Candidate], start: Start) -> Candidate | None:
     """Return what failed where a server went on: the answer 5xx, or what says more of its reason.
 
-    That is which other server could not be reached for it, or that the engine had died.
+    That is which other server could not be reached for it, or that the engine had died. A server whose engine has died
+    may not get to an answer before the log ends.
     """
     answer = next((one for one in candidates if one.is_server_error), None)
-    return cascade if answer is not None and cascade.exception in _UNREACHABLE | _DEAD else answer
+    is_last = cascade.exception in _DEAD and cascade.line > start.healthy_line
+    return cascade if is_last or (answer is not None and cascade.exception in _UNREACHABLE | _DEAD) else answer
 
 
 def _reason_of_answer(answer: Candidate, collected: FailureCollector) -> Candidate:

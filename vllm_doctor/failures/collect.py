@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from vllm_doctor.events.event import QUIET_LEVELS, Event
+from vllm_doctor.events.exception_messages import is_indented_exception
 from vllm_doctor.events.notebook_tracebacks import class_at_head
 from vllm_doctor.events.reader import CHAIN
 from vllm_doctor.failures import crash_stacks, embedded_calls, error_lines, exception_lines, frames
@@ -233,6 +234,8 @@ class FailureCollector:
         if text[:1] not in " \t" and exception_lines.ending_traceback(text) is not None:
             return False
         last = stream.frames[-1]
+        if last.code and not event.is_code and is_indented_exception(text):
+            return False
         if not last.code and text.strip(" ^~|") and exception_lines.ending_traceback(text.strip()) is None:
             stream.frames[-1] = last._replace(code=text.strip()[:300])
             return True

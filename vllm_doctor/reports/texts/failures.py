@@ -62,7 +62,8 @@ def failure_status(report: Report) -> str:
     if report.status == "serving" and failure.ends_log:
         done = _("The server was serving; the log does not show whether it went on.")
     elif failure.kind == "request" or report.status in {"serving", "stopped"}:
-        done = _("A request failed; the server still runs.") if report.status == "serving" else _("A request failed.")
+        runs = report.status == "serving" and not failure.is_consequence  # it may follow from the engine's end
+        done = _("A request failed; the server still runs.") if runs else _("A request failed.")
     elif report.phase in {"runtime", "api"} and report.status == "failed":
         done = (_("vLLM failed after its start.") if report.phase == "runtime" or failure.caller is not None
                 else _("The server failed while it started."))

@@ -1,0 +1,69 @@
+"""The message that a paste breaks off in: how it goes on, if it is one that a rule knows.
+
+What people paste often ends in the middle of the deciding line. Rules have literals of such messages; where the text
+ends with the beginning of one, it is read as if the literal were complete. Whole words may be all of another message:
+the text must end within a word, or with an ellipsis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from vllm_doctor.logs.pasted_text import Row
+from vllm_doctor.reports.model import Report
+from vllm_doctor.rulebase.model import RuleBase
+
+_LEAST = 16  # characters of a literal that the text must end with, of at least three words
+_WORDS = 3
+_MOST = 4  # ways to go on that are tried
+_MARKS = " \t.…`*"  # what stands behind a cut text: an ellipsis, or the marks of a page
+_ELLIPSIS = ("…", "...")
+
+
+def completed(rows: Sequence[Row], base: RuleBase) -> list[tuple[list[Row], str]]:
+    """Return the rows with the last one completed, and the text added to it, for each way in which it may go on."""
+    place = next((place for place in reversed(range(len(rows))) if rows[place].text.strip(_MARKS)), None)
+    if place is None:
+        return []
+    shown = rows[place].text
+    text = shown.rstrip(_MARKS)
+    rests = {rest for rest in _rests(text, _literals(base))
+             if shown[len(text):].strip().startswith(_ELLIPSIS) or (text + rest)[len(text) - 1:len(text) + 1].isalnum()}
+    return [([*rows[:place], rows[place]._replace(text=text + rest)], rest) for rest in sorted(rests)[:_MOST]]
+
+
+def _literals(base: RuleBase) -> Iterator[str]:
+    """Yield literals that messages of the rules contain."""
+    for wording in base.wordings:
+        pattern = wording.pattern
+        yield pattern.anchor
+        yield from pattern.required_literals.sufficient
+        for group in pattern.required_literals.required:
+            yield from group
+
+
+def _rests(text: str, literals: Iterable[str]) -> set[str]:
+    """Return what is missing of each literal that the text ends with the beginning of."""
+    end = text[-_LEAST:]
+    rests = set()
+    for literal in literals:
+        known = literal.find(end) + _LEAST
+        begin = literal[:known]
+        if _LEAST <= known < len(literal) and text.endswith(begin) and _is_distinctive(begin):
+            rests.add(literal[known:])
+    return rests
+
+
+def _is_distinctive(begin: str) -> bool:
+    """Return whether the beginning of a literal is enough to know it by: its words behind the exception's class."""
+    words = begin.rpartition("Error: ")[2]
+    return len(words) >= _LEAST and len(words.split()) >= _WORDS
+
+
+def without(report: Report, added: str) -> Report:
+    """Return the report without the text that was added: its evidence shows what the log has."""
+    findings = tuple(finding._replace(evidence=tuple(
+        one._replace(text=one.text.removesuffix(added)) for one in finding.evidence)) for finding in report.findings)
+    failure = report.failure and report.failure._replace(
+        message=report.failure.message.removesuffix(added), text=report.failure.text.removesuffix(added))
+    return report._replace(findings=findings, failure=failure)
