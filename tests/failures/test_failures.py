@@ -1698,6 +1698,16 @@ def test_an_exception_in_a_paste_that_moved_its_lines() -> None:
     assert (failure.exception, failure.message, failure.line) == ("KeyError", "'m8'", 5)
 
 
+def test_an_exception_says_more_than_the_record_that_quotes_it() -> None:
+    message = "\"Missing required keys in `rope_parameters` for 'rope_type'='llama3': {'factor'}\""
+    log = (f"(APIServer pid=7) ERROR 12-01 03:56:44 [repo_utils.py:126] Error parsing config for /models/bolt: {message}, retrying 1 of 2\n"
+           + traceback((f"{SITE}/transformers/modeling_rope_utils.py", 85, "validate", "raise KeyError(missing)"), error=f"KeyError: {message}"))
+    failure = failure_of(log)
+    assert (failure.exception, failure.message, failure.line) == ("KeyError", message, 5)
+    assert failure.origin is not None
+    assert failure.origin.function == "validate"
+
+
 def test_a_report_of_a_failure_is_no_progress() -> None:
     log = ("(NPURayWorkerWrapper pid=1189) ERROR 08-14 11:52:46 worker_base.py:581] RuntimeError: NPU out of memory. Tried to allocate 450.00 MiB\n"
            "ERROR 08-14 11:52:47 worker_base.py:581] Error executing method 'load_model'. This might cause deadlock in distributed execution.\n"

@@ -110,6 +110,7 @@ def test_facts_of_one_server_do_not_explain_another() -> None:
     "llm-1  | INFO 10-08 20:33:48 [x.py:1] y", "(Worker_TP1 pid=7) text", "INFO:     Application startup complete.",
     "2025-01-01 10:00:00,123 ERROR something", "    ^^^^^^^^",
     "  Value error, The checkpoint you are trying to load has model type `widget`", "1 validation error for ModelConfig",
+    '{"custom_fields":{"ip":"10.0.0.1"},"label":"BOLT_REMOVED","message":"The bolt is gone"}',  # Ray's event files
 ])
 def test_output(text: str) -> None:
     assert is_output(text)

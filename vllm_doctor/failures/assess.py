@@ -49,6 +49,7 @@ _UNREACHABLE = frozenset({"APIConnectionError", "ConnectError", "ClientConnector
 """Exceptions of a client whose server does not answer."""
 _DEAD = frozenset({"EngineDeadError", "AsyncEngineDeadError", "MQEngineDeadError"})
 """Exceptions of an API server whose engine had died."""
+_QUOTED = 24  # characters of a message that a record quotes
 _TELLING = 5  # words: other software has errors with fewer of the same
 ANSWER_REACH = 8  # lines from an error to the answer of the request that it ended
 _BEFORE_ANSWER = 3  # lines from such an answer to the traceback, if the web server prints it after the answer
@@ -108,11 +109,12 @@ def find(collected: FailureCollector, start: Start, proofs: Sequence[Proof],
 
 
 def _with_class(chosen: Candidate, candidates: Sequence[Candidate]) -> Candidate:
-    """Return the exception with the same message as a record, if the log shows one: it names its class."""
+    """Return the exception whose message a record has, if the log shows one: it names its class."""
     if chosen.shape != "record":
         return chosen
-    message = chosen.message.strip()
-    return next((one for one in candidates if one.shape in _EXCEPTIONS and one.message.strip() == message), chosen)
+    record = chosen.message.strip()
+    return next((one for one in candidates if one.shape in _EXCEPTIONS and (
+        (message := one.message.strip()) == record or (len(message) >= _QUOTED and message in record))), chosen)
 
 
 def _with_cut_calls(chosen: Candidate, candidates: Sequence[Candidate]) -> Candidate:

@@ -31,7 +31,7 @@ _AT_START = lazy_pattern(
     r"|(?:ba|z|da)?sh: (?:line \d+: )?\S+: command not found|docker: Error response|Segmentation fault"
     r"|E {3}(?: {4}){0,20} {0,3}\S|={3,40} \S.{0,200} ={3,40}\s*$|(?:_ ){9}"  # pytest
     r"|[\w./-]{1,300}\.py:\d{1,9}: (?:in [\w<>]{1,200}|[A-Z]\w{1,60})?\s*$|(?:FAILED|ERROR) \S{1,300}\.py::"
-    r"|Checking Serializability of <|\s{0,40}!!! FAIL serialization: "  # Ray
+    r"|Checking Serializability of <|\s{0,40}!!! FAIL serialization: |\{\"custom_fields\":"  # Ray
     r"|[\u2800-\u28ff] \S|\u00d7 (?:No solution found|Failed to) |\u2570\u2500\u25b6 "  # uv
     r"|The above exception was the direct cause|During handling of the above exception)")
 _TEMPLATE = lazy_pattern(r"\b[XN]+\.[XN]{1,3}\b|\bXX+\b|\bxx+\.x+\b|<[a-z][a-z_ -]{1,30}>")
