@@ -27,6 +27,7 @@ settings.register_profile("default", deadline=None, max_examples=50,
 settings.load_profile("default")
 
 
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist, which `-p no:xdist` leaves out
 def pytest_xdist_auto_num_workers() -> int:
     """Return two workers more than there are cores, for `-n auto`: many tests wait for a process they have started."""
     return (os.cpu_count() or 1) + 2
