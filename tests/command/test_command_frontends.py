@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vllm_doctor import diagnose
-from vllm_doctor.catalog.frontends import frontends
+from vllm_doctor.catalog.frontends import Frontend, frontends
 from vllm_doctor.command.frontend_finder import FrontendFinder, Seen, parse_frontend
 from vllm_doctor.command.frontend_settings import translate
 from vllm_doctor.options import Options
@@ -203,3 +203,36 @@ def test_a_command_of_several_lines_is_read() -> None:
         finder.feed(number, line)
     assert finder.typed is not None
     assert finder.typed.command.to_shell() == "llamafactory-cli api --model_name_or_path q --template qwen"
+
+
+@pytest.mark.parametrize("frontend", frontends(), ids=lambda each: each.id)
+@pytest.mark.parametrize("release", ["", "0.0.1"])
+def test_every_text_of_the_catalog_is_said_as_it_is(frontend: Frontend, release: str) -> None:
+    wanted = dict.fromkeys((*frontend.absent, "--max-cudagraph-capture-size"), "1")
+    change = translate(Seen(frontend, release), wanted, (), {"HF_HOME": "/x"})
+    notes = " ".join(change.notes)
+    assert all(reason in notes for reason in frontend.absent.values())
+    assert "[" in frontend.variables or frontend.variables in notes
+    assert frontend.otherwise in notes or "--max-cudagraph-capture-size" not in change.missing
+
+
+def test_what_is_removed_has_the_name_of_the_release() -> None:
+    assert translate(_seen("swift", "3.6.4"), {}, ["--max-num-seqs"]).shown == ()
+    assert translate(_seen("swift", "3.6.4"), {}, ["--max-num-seqs"]).notes == (
+        "Remove --max_num_seqs where ms-swift sets it.",)
+
+
+def test_a_key_of_a_mapping_is_set_in_the_mapping() -> None:
+    typed = parse_frontend("""xinference launch --model-engine vllm --compilation_config '{"mode": 3}'""")
+    assert typed is not None
+    keys = {"--compilation-config.cudagraph_mode": "NONE", "--compilation-config.cudagraph_num_of_warmups": "1",
+            "--speculative-config.num_speculative_tokens": "3"}
+    assert translate(Seen(typed.frontend, "", typed.command), keys).command == (
+        "xinference launch --model-engine vllm "
+        """--compilation_config '{"mode":3,"cudagraph_mode":"NONE","cudagraph_num_of_warmups":1}' """
+        """--speculative_config '{"num_speculative_tokens":3}'""")
+    patch = translate(_seen("python"), keys).patch
+    assert patch is not None
+    assert patch["text"] == (
+        "LLM(compilation_config={'cudagraph_mode': 'NONE', 'cudagraph_num_of_warmups': 1}, "
+        "speculative_config={'num_speculative_tokens': 3})")

@@ -13,7 +13,7 @@ from vllm_doctor.command.flags import keyword_of, known_flag, parse_flag, read_j
 from vllm_doctor.command.frontend_finder import FILE, Seen, no_flag
 from vllm_doctor.command.model import Command, Option, Word, compact_json, with_key
 from vllm_doctor.command.yaml_settings import YamlText, put, yaml_lines
-from vllm_doctor.messages import joined, message
+from vllm_doctor.messages import joined, message, text
 
 
 class Translation(NamedTuple):
@@ -47,6 +47,7 @@ class _Translator:
         self._removed: list[str] = []
         self._variables: dict[str, str] = {}
         self._keywords: dict[str, object] = {}  # for a setting that takes a JSON object
+        self._mappings: dict[str, Mapping[str, object]] = {}  # settings of which keys are set
         self._flags: list[str] = []  # for a setting that takes flags
         self._missing: list[str] = []
         self._older: dict[str, list[str]] = {}  # earlier names, by the releases of both
@@ -98,7 +99,7 @@ class _Translator:
         elif spelling.name in self._frontend.absent:
             self._missing.append(flag)
             self._notes.append(message("{program} has no setting for {flag}: {reason}.", program=self._frontend.name,
-                                       flag=flag, reason=message(self._frontend.absent[spelling.name])))
+                                       flag=flag, reason=text(self._frontend.absent[spelling.name])))
         else:
             self._set_other(flag, value)
 
@@ -159,7 +160,10 @@ class _Translator:
         elif others.kind == "flags":
             self._flags += [f"{flag}={value}" if value else flag]
         elif self._form == "keyword":
-            self._settings[keyword] = self._python(typed)
+            self._settings[keyword] = self._python(self._with_key(keyword, spelling.path, typed))
+        elif others.underscores and spelling.path:
+            name = "--" + keyword
+            self._settings[name] = compact_json(self._with_key(name, spelling.path, typed))
         else:
             name = "--" + keyword if others.underscores else flag
             self._settings[name] = self._value(value, others.switch, negated=spelling.negated and others.underscores)
@@ -168,8 +172,17 @@ class _Translator:
             self._note_once(message("{setting} needs {program} {release} or newer.", setting=others.name,
                                     program=self._frontend.name, release=others.since))
 
+    def _with_key(self, name: str, path: str, value: object) -> object:
+        """Return the value of a setting: the mapping known so far with the value at a path; the value without one."""
+        if not path:
+            return value
+        given = read_json(self._given_value(name) or "", None)
+        known = self._mappings.get(name, given if isinstance(given, dict) else {})
+        self._mappings[name] = with_key(known, path, value)
+        return self._mappings[name]
+
     def _python(self, value: object) -> str:
-        if self._form == "keyword":
+        if self._form == "keyword" and not isinstance(value, (dict, list)):
             return repr(value)
         if isinstance(value, bool):
             return str(value) if self._form == "override" else str(value).lower()
@@ -182,13 +195,12 @@ class _Translator:
     def _remains(self, flag: str) -> str:
         if self._frontend.otherwise:
             return message("{program} does not pass {flag} on: {advice}.", program=self._frontend.name, flag=flag,
-                           advice=message(self._frontend.otherwise))
+                           advice=text(self._frontend.otherwise))
         return message("{program} does not pass {flag} on.", program=self._frontend.name, flag=flag)
 
     def _unset(self, flag: str) -> None:
-        names = [name.name for name in self._frontend.settings.get(parse_flag(flag).name, ())]
-        given = next((name for name in names if self._is_given(name)), "")
-        self._removed.append(self._spelled(given or (names[0] if names else flag)))
+        name = self._name(self._frontend.settings.get(parse_flag(flag).name, ()))
+        self._removed.append(self._spelled(name.name if name is not None else flag))
 
     def _collect(self) -> None:
         """Turn the settings without a name of their own into the one setting that passes them on."""
@@ -246,8 +258,8 @@ class _Translator:
                     put(tree, path, {"name": YamlText(name), "value": YamlText(value, quoted=True)})
                 else:
                     put(tree, f"{path}.{name}", YamlText(value, quoted=True))
-        text = "\n".join(yaml_lines(tree))
-        return {"kind": "yaml", "text": text} if text else None
+        lines = "\n".join(yaml_lines(tree))
+        return {"kind": "yaml", "text": lines} if lines else None
 
     def _call(self) -> Mapping[str, str] | None:
         if not self._settings:
@@ -260,7 +272,7 @@ class _Translator:
     def _sentences(self, *, has_text: bool) -> Iterator[str]:
         """Yield where the settings belong, what goes, and what is not passed on."""
         frontend = self._frontend
-        name, where = frontend.name, message(_literally(frontend.where))
+        name, where = frontend.name, text(frontend.where)
         is_placed = bool(frontend.where) and self._command is None
         if has_text and self._form in {"yaml", "keyword"}:
             yield message("{program}: this belongs in {place}.", program=name, place=where)
@@ -275,7 +287,7 @@ class _Translator:
             yield message("Remove {names} where {program} sets it.", names=joined(", ", self._removed), program=name)
         if self._variables and "[" not in frontend.variables and (frontend.variables or not has_text):
             names = joined(", ", (f"{variable}={value}" for variable, value in self._variables.items()))
-            place = (message(_literally(frontend.variables)) if frontend.variables
+            place = (text(frontend.variables) if frontend.variables
                      else message("in the environment of {program}", program=name))
             yield message("Set {names} {place}.", names=names, place=place)
         for releases, earlier in self._older.items():
@@ -298,20 +310,15 @@ class _Translator:
         return f"{name}={_literal(value) if self._form == 'keyword' else shlex.quote(value)}"
 
 
-def _literally(text: str) -> str:
-    """Return a text of the table as the source of a message: its braces are no placeholders."""
-    return text.replace("{", "{{").replace("}", "}}")
-
-
 def _literal(value: str) -> str:
     """Return a value as a Python literal: numbers and True as they are, a text quoted."""
     typed = read_typed(value)
     return repr(typed) if not isinstance(typed, str) else value if value[:1] in "'\"" else repr(value)
 
 
-def _plain_command(text: str) -> Command | None:
+def _plain_command(line: str) -> Command | None:
     """Return a program's own command from the catalog."""
-    words = tuple(Word.quoted(word) for word in text.split())
+    words = tuple(Word.quoted(word) for word in line.split())
     return Command(form="shell", entry="frontend", before=words, lookup=no_flag) if words else None
 
 
