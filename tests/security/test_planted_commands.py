@@ -222,7 +222,7 @@ def test_the_rest_of_a_typed_line_is_left_out(tail: str, kind: str) -> None:
     ("vllm serve m --api-key $(evil)", "vllm serve m"),
     ("vllm serve m --api-key `evil`", "vllm serve m"),
     ("vllm serve 'a b' --port 1", "vllm serve 'a b' --port 1"),
-    ("vllm serve $MODEL --port ${PORT:-8000}", 'vllm serve "$MODEL" --port "${PORT:-8000}"'),
+    ("vllm serve $MODEL --port ${PORT:-8000}", "vllm serve $MODEL --port ${PORT:-8000}"),
     ("vllm serve m --middleware my.own", "vllm serve m --middleware my.own"),
     ("docker run --gpus all -e HF_TOKEN=x -e LD_PRELOAD=/evil -v /m:/m vllm/vllm-openai --model m",
      "docker run --gpus all -e HF_TOKEN=x -v /m:/m vllm/vllm-openai --model m"),

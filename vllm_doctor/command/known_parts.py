@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 from typing import Literal
 
-from vllm_doctor.command.flags import is_typographic
+from vllm_doctor.command.flags import is_flag, is_typographic
 from vllm_doctor.command.launchers import CONTAINERS, LAUNCHERS, PRIVILEGED, REMOTE, SHELLS
 from vllm_doctor.command.model import ASSIGNED, Command, Option, Word
 from vllm_doctor.messages import message
@@ -31,10 +32,12 @@ _MORE_VARIABLES = frozenset({
 _LOADS_CODE = lazy_pattern(r"PRELOAD|PYTHONPATH|PYTHONSTARTUP|BASH_ENV|PLUGIN|_ALLOW_INSECURE|LIBRARY_PATH")
 _VALUE_OF_SUDO = lazy_pattern(
     r"-[A-Za-z]{0,8}[ughpCDRTUrt]|--(?:user|group|host|prompt|chdir|chroot|role|type|shell|command)")
-_LAUNCHER_WORD = lazy_pattern(r"[\w./:=,@%+~-]{1,4000}", re.ASCII)
+_LAUNCHER_WORD = lazy_pattern(r"[][\w./:=,@%+~<>!#?-]{1,4000}", re.ASCII)  # of a word that is quoted again
 _RUNS_CODE = lazy_pattern(r"--?(?:\w+-)*(?:prolog|epilog|agent|rsh|hook|exec|preload|split-string)\b|-S")
 _EXPANDED = lazy_pattern(
-    r"[\w./:=@,+%~-]*(?:\$(?:\w+(?!\w)|\{\w+(?::?-[\w./:-]*)?\})[\w./:=@,+%~-]*)+|~[\w./-]*", re.ASCII)
+    r"[\w./:=@,+%~-]*(?:\$(?:\w+(?!\w)|\{\w+(?::?-[\w./:-]*)?\})[\w./:=@,+%~-]*)+|~[\w./:=@,+%-]*", re.ASCII)
+_FILLED_IN = lazy_pattern(
+    r"(?:[\w./:=@,+%-]|\$\([A-Za-z_]\w{0,80}\)|\{\{-? {0,4}[\w.]{1,200} {0,4}-?\}\}){1,400}", re.ASCII)
 _EMBRACED = lazy_pattern(r"<[\w .-]{1,40}>|\.\.\.")
 _CONTAINER_OPTIONS = frozenset({
     "--add-host", "--annotation", "--cap-add", "--cap-drop", "--cpus", "--cpuset-cpus", "--cpuset-mems",
@@ -78,7 +81,9 @@ def rebuild(command: Command) -> tuple[Command, tuple[str, ...]]:
         if lead and not kept:
             omitted[message("the program around the shell")] = None
         is_shell = bool(shell) and shell[0].program in SHELLS and bool(_LAUNCHER_WORD.fullmatch(shell[-1].text))
-        outer = outer._replace(before=(*kept, *map(_requoted, shell)), after=(), quote="") if is_shell else None
+        inner = (*before, *(word for option in options for word in option.words()))
+        quote = outer.quote if _needs_outer_shell(inner) else ""
+        outer = outer._replace(before=(*kept, *map(_requoted, shell)), after=(), quote=quote) if is_shell else None
     document = command.document
     if command.form == "python":
         document = document._replace(tail=document.tail[: document.tail.find(")") + 1])
@@ -87,6 +92,11 @@ def rebuild(command: Command) -> tuple[Command, tuple[str, ...]]:
         before=tuple(before), after=(), options=options, start=start, program=program, container=container, outer=outer,
         environment=environment, document=document)
     return result, tuple(omitted)
+
+
+def _needs_outer_shell(words: Sequence[Word]) -> bool:
+    """Return whether words name variables that the shell around them replaces, and nothing else that it would."""
+    return any(word.value is None for word in words) and not any("!" in word.text for word in words)
 
 
 def _add_omitted(word: Word, omitted: dict[str, None]) -> None:
@@ -125,6 +135,7 @@ def _launcher_words(words: tuple[Word, ...], omitted: dict[str, None]) -> list[W
     result: list[Word] = []
     program: Literal["", "launcher", "sudo", "unknown"] = ""  # whose words these are
     takes_value = False  # an option of sudo
+    launcher = ""
     for word in words:
         text = word.content
         name = word.program
@@ -132,22 +143,54 @@ def _launcher_words(words: tuple[Word, ...], omitted: dict[str, None]) -> list[W
             takes_value = not takes_value and bool(_VALUE_OF_SUDO.fullmatch(text))
             continue
         if assigned := ASSIGNED.fullmatch(text):
-            if word.value is not None and is_offered_variable(assigned[1]):
-                result.append(Word.assignment(assigned[1], assigned[2]))
+            if reason := _refusal(word, assigned[1]):
+                omitted[reason] = None
+                if launcher != "env":  # whose options take no variable
+                    _remove_open_option(result)
             else:
-                omitted[message("variables that are not vLLM's or could load code")] = None
+                result.append(_assignment(word, assigned[1]))
         elif name in PRIVILEGED:
             omitted["sudo"] = None
             program = "sudo"
         elif name in LAUNCHERS and (name != "exec" or program in {"", "launcher"}):  # else `kubectl exec`
             result.append(_requoted(word))
-            program = "launcher"
+            program, launcher = "launcher", name
         elif program == "launcher" and name not in REMOTE and _is_harmless(text):
             result.append(_requoted(word))
         else:
             omitted[message("a program around vLLM that is not known")] = None
+            if program == "launcher" and name not in REMOTE and not text.startswith("-"):
+                _remove_open_option(result)
             program = "unknown"
     return result
+
+
+def _refusal(word: Word, variable: str) -> str:
+    """Return why a word that sets a variable is not offered; empty if it is."""
+    if not is_offered_variable(variable):
+        return message("variables that are not vLLM's or could load code")
+    return "" if _is_safe(_assigned_value(word, variable)) else message("values that only a shell can compute")
+
+
+def _assigned_value(word: Word, variable: str) -> Word:
+    """Return the value that a word gives to a variable, as a word; the word itself if it is quoted as a whole."""
+    if not word.text.startswith(f"{variable}="):
+        return word
+    return Word(word.text.partition("=")[2], None if word.value is None else word.value.partition("=")[2])
+
+
+def _assignment(word: Word, variable: str) -> Word:
+    """Return a word that sets a variable, with its value quoted again."""
+    value = _assigned_value(word, variable)
+    quoted = _requoted(value)
+    return quoted if value is word else quoted._replace(
+        text=f"{variable}={quoted.text}", value=None if value.value is None else f"{variable}={value.value}")
+
+
+def _remove_open_option(words: list[Word]) -> None:
+    """Remove the last word if it is an option that waits for its value, so that it does not take the next word."""
+    if words and is_flag(words[-1].content) and "=" not in words[-1].content:
+        words.pop()
 
 
 def _is_harmless(text: str) -> bool:
@@ -165,19 +208,25 @@ def _container_words(words: tuple[Word, ...], omitted: dict[str, None]) -> list[
         text = word.content
         name, equals, value = text.partition("=")
         index += 1
-        following = words[index] if index < len(words) and not words[index].text.startswith("-") else None
-        if not text.startswith("-"):
-            result += [_requoted(word)] if _is_safe(word) else []
+        following = words[index] if index < len(words) and not is_flag(words[index].content) else None
+        if not is_flag(text):
+            if _is_safe(word):
+                result.append(_requoted(word))
+            else:
+                omitted[message("values that only a shell can compute")] = None
+                _remove_open_option(result)
             continue
         value_follows = following is not None and not equals
         if name in {"-e", "--env"} or (name.startswith("-e") and equals and not name.startswith("--")):
-            assigned = following if value_follows else Word.quoted(value if name in {"-e", "--env"} else text[2:])
+            joined = value if name in {"-e", "--env"} else text[2:]
+            alone = Word.quoted(joined) if word.value is not None else Word(joined, None)
+            assigned = following if following is not None and not equals else alone
             index += value_follows
-            variable = assigned.content.partition("=")[0] if assigned is not None else ""
-            if assigned is not None and is_offered_variable(variable) and _is_safe(assigned):
-                result += [Word("-e", "-e"), _requoted(assigned)]
+            variable = assigned.content.partition("=")[0]
+            if reason := _refusal(assigned, variable):
+                omitted[reason] = None
             else:
-                omitted[message("variables that are not vLLM's or could load code")] = None
+                result += [Word("-e", "-e"), _assignment(assigned, variable)]
         elif _is_safe(word) and (name in _CONTAINER_OPTIONS or (name[1:2] != "-" and _CONTAINER_SHORT.match(name))):
             result.append(_requoted(word))
         else:
@@ -196,6 +245,8 @@ def _option(option: Option, command: Command, omitted: dict[str, None]) -> Optio
         return None
     if command.form == "yaml":
         return option
+    if _is_in_list(command) and all(word.value is not None or _FILLED_IN.fullmatch(word.text) for word in words):
+        return option
     if not all(_is_safe(word) for word in words):
         omitted[message("values that only a shell can compute")] = None
         return None
@@ -203,6 +254,12 @@ def _option(option: Option, command: Command, omitted: dict[str, None]) -> Optio
     if flag is not None and not is_typographic(flag.text):
         flag = _requoted(flag)
     return option._replace(flag=flag, values=tuple(map(_requoted, option.values)))
+
+
+def _is_in_list(command: Command) -> bool:
+    """Return whether the words are items of a list, which Kubernetes (`$(NAME)`) and Helm read, and no shell."""
+    return command.form in {"compose", "kubernetes"} and command.outer is None and (
+        command.document.style in {"flow", "list"})
 
 
 def _is_safe(word: Word) -> bool:
@@ -213,10 +270,11 @@ def _is_safe(word: Word) -> bool:
 def _requoted(word: Word) -> Word:
     """Return the word quoted again, after one blank or on its own line."""
     gap = " \\\n  " if "\\\n" in word.gap and len(word.gap) < 40 else " "
+    if _EXPANDED.fullmatch(word.text):  # typed without quotes: a shell splits it, and replaces a leading tilde
+        return word._replace(gap=gap)
     if word.value is None:
         inside = _unquoted(word.text)
-        return word._replace(text=inside if inside.startswith("~") else f'"{inside}"' if _EXPANDED.fullmatch(inside)
-                             else shlex.quote(inside), gap=gap)
+        return word._replace(text=f'"{inside}"' if _EXPANDED.fullmatch(inside) else shlex.quote(inside), gap=gap)
     return Word.quoted(word.value, gap)
 
 

@@ -33,8 +33,8 @@ Entry = Literal["serve", "module", "image", "call", "file", "frontend"]
 around vLLM."""
 
 
-ASSIGNED = lazy_pattern(r"([A-Za-z_]\w{0,80})=(.*)", re.DOTALL)
-"""A word that sets a variable."""
+ASSIGNED = lazy_pattern(r"([A-Za-z_]\w{0,80})=(?!=)(.*)", re.DOTALL)
+"""A word that sets a variable; `vllm==0.11.0` sets none."""
 
 
 def program_name(path: str) -> str:

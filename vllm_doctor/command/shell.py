@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from vllm_doctor.command.flags import Lookup, Spelling, is_flag, known_flag, parse_flag, value_count
 from vllm_doctor.command.launchers import CONTAINERS, SHELLS
-from vllm_doctor.command.model import Command, Entry, Option, Outer, Word, program_name
+from vllm_doctor.command.model import ASSIGNED, Command, Entry, Option, Outer, Word, program_name
 from vllm_doctor.command.words import Token, split
 from vllm_doctor.text.patterns import lazy_pattern
 
@@ -28,7 +28,6 @@ _FORK = lazy_pattern(r"ipex_llm\.vllm\.[cx]pu\.entrypoints\.openai\.api_server",
 _CONTAINER = lazy_pattern(r"\b(?:docker|podman|nerdctl)\s[^|;&]{0,40}?\b(?:run|create)\s")
 
 _CONTROL = frozenset({"\n", "&&", "||", "|", "|&", ";", ";;", "&", "(", ")"})
-_ASSIGNMENT = lazy_pattern(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _INTERPRETER = lazy_pattern(r"(?:^|[/\\])python[\d.]*(?:\.exe)?$", cues=("python",))
 
 # Options of `docker run` that take no value; every other one takes the next word.
@@ -252,7 +251,7 @@ def _exports(tokens: list[Token]) -> list[tuple[str, str | None]]:
             exporting = False
         elif token.word.text == "export":
             exporting = True
-        elif exporting and (match := _ASSIGNMENT.match(token.word.text)):
+        elif exporting and (match := ASSIGNED.fullmatch(token.word.text)):
             value = token.word.value
             result.append((match.group(1), None if value is None else value.partition("=")[2]))
     return result
@@ -273,11 +272,11 @@ def _environment(
                 assigned = option.removeprefix("--env=")
             elif option.startswith("-e") and "=" in option:
                 assigned = option[2:]
-            if assigned is not None and (match := _ASSIGNMENT.match(assigned)):
+            if assigned is not None and (match := ASSIGNED.fullmatch(assigned)):
                 found[match.group(1)] = match.group(2)
     first = 0 if located.container is None else located.container + 1
     for word in words[first : located.program]:
-        if match := _ASSIGNMENT.match(word.text):
+        if match := ASSIGNED.fullmatch(word.text):
             found[match.group(1)] = None if word.value is None else word.value.partition("=")[2]
     return tuple(found.items())
 

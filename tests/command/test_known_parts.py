@@ -1,0 +1,53 @@
+"""Rebuilding a command from its known parts."""
+
+from __future__ import annotations
+
+import pytest
+
+from vllm_doctor.command import parse
+from vllm_doctor.command.known_parts import rebuild
+from vllm_doctor.command.render import render
+
+_A_SHELL = "values that only a shell can compute"
+_VARIABLES = "variables that are not vLLM's or could load code"
+_A_PROGRAM = "a program around vLLM that is not known"
+
+
+@pytest.mark.parametrize(("typed", "offer", "omitted"), [
+    ("vllm serve ~/models/llama --download-dir ~user/x:@a,b+c%d-e=f", "vllm serve ~/models/llama --download-dir ~user/x:@a,b+c%d-e=f", ()),
+    ("vllm serve '~/a' --host \"~/b\" --port ~/$X", "vllm serve '~/a' --host '~/b' --port ~/$X", ()),
+    ("vllm serve ~/a* --host ~{b,c}", "vllm serve '~/a*' --host '~{b,c}'", ()),
+    ('vllm serve $MODEL $EXTRA_ARGS --port "$PORT"', 'vllm serve $MODEL $EXTRA_ARGS --port "$PORT"', ()),
+    ("vllm serve m --host $A* --port $A;evil", "vllm serve m --port $A", ("other commands", _A_SHELL)),
+    ("HF_HOME=~/hf vllm serve m", "HF_HOME=~/hf vllm serve m", ()),
+    ("HF_HOME='~/hf' env HF_A=\"$B/c\" vllm serve m", "HF_HOME='~/hf' env HF_A=\"$B/c\" vllm serve m", ()),
+    ("CUDA_VISIBLE_DEVICES=$GPU HF_HOME=$HOME/hf vllm serve m", "CUDA_VISIBLE_DEVICES=$GPU HF_HOME=$HOME/hf vllm serve m", ()),
+    ("HF_HOME=$(evil) LD_PRELOAD=$X vllm serve m", "vllm serve m", (_A_SHELL, _VARIABLES)),
+    ("docker run -v ~/.cache/huggingface:/root/x -e HF_HOME=~/hf --env=HF_X=$Y vllm/vllm-openai --model m",
+     "docker run -v ~/.cache/huggingface:/root/x -e HF_HOME=~/hf -e HF_X=$Y vllm/vllm-openai --model m", ()),
+    ("docker run --oom-score-adj -500 -v $(pwd)/m:/m -e HF_X=`evil` vllm/vllm-openai --model m",
+     "docker run --oom-score-adj -500 vllm/vllm-openai --model m", (_A_SHELL,)),
+    ("uvx --from vllm==0.11.0 vllm serve m", "uvx --from vllm==0.11.0 vllm serve m", ()),
+    ("uv run --with 'vllm[audio]<0.12' vllm serve m", "uv run --with 'vllm[audio]<0.12' vllm serve m", ()),
+    ("srun --container-image nvcr.io#a/b vllm serve m", "srun --container-image 'nvcr.io#a/b' vllm serve m", ()),
+    ("srun -N 1 --comment 'a b' vllm serve m", "srun -N 1 vllm serve m", (_A_PROGRAM,)),
+    ("srun --exclusive --prolog=/evil vllm serve m", "srun --exclusive vllm serve m", (_A_PROGRAM,)),
+    ("apptainer exec --env MY=1 img.sif vllm serve m", "apptainer exec img.sif vllm serve m", (_VARIABLES,)),
+    ("mpirun -np 2 -x LD_LIBRARY_PATH=/x -x VLLM_USE_V1=1 vllm serve m", "mpirun -np 2 -x VLLM_USE_V1=1 vllm serve m", (_VARIABLES,)),
+    ("env -i MY=1 vllm serve m", "env -i vllm serve m", (_VARIABLES,)),
+    ("bash -c \"vllm serve $MODEL --host 'a b'\"", "bash -c \"vllm serve $MODEL --host 'a b'\"", ()),
+    ("bash -c \"vllm serve $MODEL --host 'a!b'\"", "bash -c 'vllm serve $MODEL --host '\"'\"'a!b'\"'\"''", ()),
+    ('bash -c "vllm serve m --host x"', "bash -c 'vllm serve m --host x'", ()),
+    ('bash -c "HF_HOME=$X/hf exec vllm serve m --api-key $(evil) --host \\`evil\\`"', 'bash -c "HF_HOME=$X/hf exec vllm serve m"', (_A_SHELL,)),
+    ('image: vllm/vllm-openai\ncommand: ["--model", "${MODEL}", "--host=${H:-x}"]', 'command: ["--model", "${MODEL}", "--host=${H:-x}"]', ()),
+    ('image: vllm/vllm-openai\nargs: ["--model=$(MODEL)", "--port={{ .Values.port }}", "-tp", "$(TP)"]',
+     'args: ["--model=$(MODEL)", "--port={{ .Values.port }}", "-tp", "$(TP)"]', ()),
+    ('image: vllm/vllm-openai\nargs: ["--model", "m", "--host=$(evil x)", "--port={{ evil | x }}"]', 'args: ["--model", "m"]', (_A_SHELL,)),
+    ("image: vllm/vllm-openai\ncommand: >\n  --model m --host $(evil)", "command: >\n  --model m", (_A_SHELL,)),
+    ('command: ["sh", "-c", "vllm serve m --host $(EVIL)"]', "sh -c 'vllm serve m'", (_A_SHELL,)),
+])  # fmt: skip
+def test_a_word_keeps_the_meaning_it_has_for_a_shell(typed: str, offer: str, omitted: tuple[str, ...]) -> None:
+    command = parse(typed)
+    assert command is not None
+    rebuilt, left_out = rebuild(command)
+    assert (render(rebuilt), left_out) == (offer, omitted)
