@@ -234,7 +234,7 @@ def test_a_python_call_over_several_lines() -> None:
     found = parsed(text)
     assert found.model == "org/m"
     assert found.value("--limit-mm-per-prompt") == '{"image":2}'
-    assert render(found) == text
+    assert render(found) == text.replace("  # two", "")
 
 
 # Documents

@@ -51,3 +51,16 @@ def test_a_word_keeps_the_meaning_it_has_for_a_shell(typed: str, offer: str, omi
     assert command is not None
     rebuilt, left_out = rebuild(command)
     assert (render(rebuilt), left_out) == (offer, omitted)
+
+
+@pytest.mark.parametrize(("typed", "offer", "arguments"), [
+    ("LLM(model='m#1',  # the 'model'\n    quantization='awq',  # don't\n    # not (this,\n    seed=1,  # short\n)  # end",
+     "LLM(model='m#1',\n    quantization='awq',\n    seed=1,\n)", {"model": "m#1", "quantization": "awq", "seed": 1}),
+    ("LLM('m', max_model_len=1024*8, seed=2 - 1, dtype='a' 'b')", "LLM('m', max_model_len=1024*8, seed=2 - 1)", {"model": "m"}),
+    ("LLM('m', max_model_len=9**9**9, seed=evil(), dtype=args.dtype)", "LLM('m', dtype=args.dtype)", {"model": "m"}),
+])  # fmt: skip
+def test_a_call_keeps_its_arguments_without_comments(typed: str, offer: str, arguments: dict[str, object]) -> None:
+    command = parse(typed)
+    assert command is not None
+    assert command.arguments() == arguments
+    assert render(rebuild(command)[0]) == offer

@@ -38,6 +38,8 @@ _EXPANDED = lazy_pattern(
     r"[\w./:=@,+%~-]*(?:\$(?:\w+(?!\w)|\{\w+(?::?-[\w./:-]*)?\})[\w./:=@,+%~-]*)+|~[\w./:=@,+%-]*", re.ASCII)
 _FILLED_IN = lazy_pattern(
     r"(?:[\w./:=@,+%-]|\$\([A-Za-z_]\w{0,80}\)|\{\{-? {0,4}[\w.]{1,200} {0,4}-?\}\}){1,400}", re.ASCII)
+_PYTHON = lazy_pattern(  # a name, or a sum or product of few numbers
+    r"\*{0,2}[A-Za-z_][\w.]{0,80}|\d[\d_.]{0,20}(?: ?(?:[*+-]|//?) ?\d[\d_.]{0,20}){0,8}", re.ASCII)
 _EMBRACED = lazy_pattern(r"<[\w .-]{1,40}>|\.\.\.")
 _CONTAINER_OPTIONS = frozenset({
     "--add-host", "--annotation", "--cap-add", "--cap-drop", "--cpus", "--cpuset-cpus", "--cpuset-mems",
@@ -239,7 +241,7 @@ def _option(option: Option, command: Command, omitted: dict[str, None]) -> Optio
     """Return an argument of vLLM quoted again; None when only a shell or Python could evaluate it."""
     words = (*((option.flag,) if option.flag is not None else ()), *option.values)
     if command.form == "python":
-        if all(word.value is not None or re.fullmatch(r"\*{0,2}[A-Za-z_][\w.]{0,80}", word.text) for word in words):
+        if all(word.value is not None or _PYTHON.fullmatch(word.text) for word in words):
             return option
         omitted[message("values that only Python can compute")] = None
         return None

@@ -12,11 +12,13 @@ from vllm_doctor.text.patterns import lazy_pattern
 CALL = lazy_pattern(r"(?<![\w.])(?:vllm\.)?(?:LLM|AsyncEngineArgs|EngineArgs)\(")
 """The beginning of a call that may start vLLM."""
 
-_STRING = lazy_pattern(r"[rbuf]{0,2}(?:\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')")
+_QUOTED = r"[rbuf]{0,2}(?:\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')"
+_STRING = lazy_pattern(_QUOTED)
+_COMMENT = lazy_pattern(rf"(?P<string>{_QUOTED})|(?<!\s)\s*#[^\n]*", cues=("#",))
 _NAME = lazy_pattern(r"(?<![\w.])(?!(?:True|False|None)\b)[A-Za-z_]\w*")
 _KEYWORD = lazy_pattern(r"\s*([A-Za-z_]\w*)\s*=(?!=)\s*")
 _LEAD = lazy_pattern(r"(?:(?<![\w.])[A-Za-z_][\w.]{0,80}\s*=\s*)?(?:await\s+)?$")
-_MARK = lazy_pattern(r"[\"'()\[\]{},#]")
+_MARK = lazy_pattern(r"[\"'()\[\]{},]")
 _MAX_CHARACTERS = 16 * 1024
 
 
@@ -25,7 +27,8 @@ def parse_call(text: str) -> Command | None:
     match = CALL.search(text)
     if match is None:
         return None
-    parts, end, complete = _arguments(text[: match.end() + _MAX_CHARACTERS], match.end())
+    text = text[: match.end()] + _without_comments(text[match.end() : match.end() + _MAX_CHARACTERS])
+    parts, end, complete = _arguments(text, match.end())
     options = tuple(_option(part) for part in parts if part.strip())
     if not options:
         return None
@@ -44,6 +47,10 @@ def parse_call(text: str) -> Command | None:
     )
 
 
+def _without_comments(text: str) -> str:
+    return _COMMENT.sub(lambda match: match["string"] or "", text)
+
+
 def _arguments(text: str, pos: int) -> tuple[list[str], int, bool]:
     """Return the source of each argument, the position after the closing bracket, and whether it is present."""
     parts: list[str] = []
@@ -55,9 +62,6 @@ def _arguments(text: str, pos: int) -> tuple[list[str], int, bool]:
             if string is None:
                 break
             pos = string.end()
-        elif mark == "#":
-            newline = text.find("\n", pos)
-            pos = len(text) if newline < 0 else newline
         elif mark in "([{":
             depth += 1
         elif mark in ")]}":
@@ -88,6 +92,6 @@ def _value(source: str, gap: str) -> Word:
     value = read.value
     if isinstance(value, bool):
         return Word(source, "" if value else "false", gap)
-    if isinstance(value, str):
-        return Word(source, value, gap)
+    if isinstance(value, str):  # other sources, such as 1024 * 8, are read as their own text
+        return Word(source, value if _STRING.match(source) else None, gap)
     return Word(source, source if isinstance(value, (int, float)) else compact_json(value), gap)
