@@ -161,6 +161,9 @@ def test_token_counts_become_human_readable_and_automatic() -> None:
         "human_int",
         "human_int_or_auto",
     ]
+    limits = flags.lookup("--limit-mm-per-prompt")
+    assert limits is not None
+    assert [limits.accepts(text, "0.6.4") for text in ("image=3", '{"image":3}')] == [True, False]
     assert not length.accepts("8k", "0.8.3")
     assert length.accepts("8k", "0.8.4")
     assert not length.accepts("auto", "0.13.0")

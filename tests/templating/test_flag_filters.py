@@ -95,6 +95,26 @@ def test_a_flag_of_later_releases_is_no_removed_one() -> None:
     assert [remedy.kind for remedy in remedies("--runner x --nonsense-xyz", old)] == ["later", "unknown"]
 
 
+@pytest.mark.parametrize(("arguments", "release", "since"), [
+    ("--no-enable-chunked-prefill", "0.8.4", "0.8.5"),
+    ("--no-enable-prefix-caching", "0.6.3", "0.6.5"),
+    ("-dp 2", "0.8.0", "0.8.3"),
+    ("-O 3", "0.6.4", "0.6.5"),
+    ("-O.level 3", "0.6.5", "0.9.2"),
+    ("--compilation-config.level 3", "0.6.3", "0.9.2"),
+])
+def test_a_spelling_of_later_releases(arguments: str, release: str, since: str) -> None:
+    spelling = arguments.split(maxsplit=1)[0]
+    assert (later_flags(arguments, Releases.of(release)), later_release(arguments, Releases.of(release))) == (spelling, since)
+    assert unknown_flag_notes(arguments, Releases.of(release)) == f"{spelling} exists from vLLM {since} on; this release is older."
+
+
+def test_a_key_of_a_flag_is_written_as_json_before() -> None:
+    assert _set("--compilation-config.level 3", "0.9.1") == {"--compilation-config": '{"level": 3}'}
+    assert _set("-O.level 3", "0.6.5") == {"--compilation-config": '{"level": 3}'}
+    assert _set("--max-model-len.level 3", "0.9.1") == {}
+
+
 def test_a_flag_of_later_releases_that_this_one_calls_otherwise() -> None:
     assert _set('--structured-outputs-config {"backend": "xgrammar"}', "0.10.2") == {"--guided-decoding-backend": "xgrammar"}
     both = '--structured-outputs-config {"backend": "guidance", "disable_any_whitespace": true}'

@@ -70,7 +70,8 @@ def test_integers_meant(value: str, wanted: str | None) -> None:
     assert integers_meant(value) == wanted
 
 
-@pytest.mark.parametrize(("value", "wanted"), [("90", 0.9), ("90%", 0.9), ("0,9", 0.9), ("1.5", None), ("x", None)])
+@pytest.mark.parametrize(("value", "wanted"), [("90", 0.9), ("90%", 0.9), ("0,9", 0.9), ("1.5", None), ("x", None),
+                                              ("9", None), ("3.5", None), ("9%", 0.09), ("10", 0.1)])
 def test_share_meant(value: str, wanted: float | None) -> None:
     assert share_meant(value) == wanted
 
@@ -91,12 +92,13 @@ def test_share_meant(value: str, wanted: float | None) -> None:
     ('{\u201ca": [\u2018b\u2019]}', {"a": ["b"]}),
     ('{"eps": 1e-05, "n": 2E+3}', {"eps": 1e-05, "n": 2000.0}),
     (r"{'a': 'it\'s'}", {"a": "it's"}),
+    ("{'a': [1, 2, ], 'b': 007, }", {"a": [1, 2], "b": "007"}),
 ])
 def test_json_meant(value: str, wanted: dict[str, object]) -> None:
     assert json.loads(as_json(value) or "") == wanted
 
 
-@pytest.mark.parametrize("value", ['{"a": 1...', '{"a": ', '{"a": 1]', "plain", "", "{'a': }"])
+@pytest.mark.parametrize("value", ['{"a": 1...', '{"a": ', '{"a": 1]', "plain", "", "{'a': }", "{'a': 1,, }"])
 def test_what_cannot_be_mended(value: str) -> None:
     assert as_json(value) is None
 
@@ -137,6 +139,7 @@ def test_settings_of_a_json_flag() -> None:
 
 def test_limits_of_items_in_the_releases_form() -> None:
     assert mm_limits("image", 2, Releases.of("0.6.3")) == "image=2"
+    assert mm_limits("image", 2, Releases.of("0.8.5")) == '{"image": 2}'
     assert mm_limits("image", 2, Releases.of("0.11.0")) == '{"image": 2}'
 
 

@@ -327,6 +327,8 @@ def _is_kind(value: str, kind: str) -> bool:
         except ValueError:
             return False
         return True
+    if kind == "key_values":
+        return not text.startswith(_JSON_START)
     if kind == "json":
         return text.startswith(_JSON_START) or text in ("true", "false", "null") or _is_kind(text, "float")
     return True

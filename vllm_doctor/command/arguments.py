@@ -15,9 +15,6 @@ from vllm_doctor.text.patterns import lazy_pattern
 
 _FIRST_TAGGED = "0.2.0"
 _FIRST_SERVE = "0.5.3.post1"
-_FIRST_NEGATION = "0.8.5"  # `--no-x` for every boolean flag
-# Older releases: `--no-enable-prefix-caching` from 0.6.6, `--enable-chunked-prefill=False` from 0.5.3.
-_FIRST_NO_PREFIX_CACHING = "0.6.6"
 _FIRST_COUNTED_SERVERS = "0.16.0"  # one for each data-parallel rank
 # Releases whose defaults are tried when the log does not name the release.
 _SAMPLED = ("0.2.0", "0.4.2", "0.5.4", "0.6.4", "0.8.5", "0.10.0", None)
@@ -51,7 +48,7 @@ def from_arguments(
             continue
         flag = known_flag("--" + name.replace("_", "-"))
         if non_default_only or (flag is not None and not _is_default(value, flag, version)):
-            options += _options(name, value, flag, release)
+            options += _options(name, value, flag, version)
     unknown = release is None and not version and not non_default_only and "model_tag" not in arguments
     if unknown or (release is not None and not _is_at_least(release, _FIRST_SERVE)):
         if model is not None:
@@ -144,7 +141,7 @@ def _is_equal(value: object, default: object) -> bool:
     return str(value).lower() == str(default).lower()
 
 
-def _options(name: str, value: object, flag: FlagInfo | None, release: Version | None) -> list[Option]:
+def _options(name: str, value: object, flag: FlagInfo | None, version: str | None) -> list[Option]:
     if isinstance(value, str) and value.startswith("[") and "(" in value:  # the repr of a list, quoted
         read = read_value(value)
         value = read.value if read.complete else value
@@ -153,11 +150,13 @@ def _options(name: str, value: object, flag: FlagInfo | None, release: Version |
     if value is True and (flag is None or flag.kind.startswith("bool")):
         return [Option(word)]
     if value is False:
-        return _switched_off(typed, release)
+        return _switched_off(typed, flag, version)
     if value is None:
         return []
     if isinstance(value, Repr) or not isinstance(value, (list, tuple, set)):
         text = _typed(value)
+        if isinstance(value, Mapping) and flag is not None and flag.kind_in(version) == "key_values":
+            text = ",".join(f"{key}={item}" for key, item in value.items())
         return [Option(word, (Word.quoted(text),))] if text else []
     if flag is None or takes_several_values(flag.name) or _has_objects(value):
         values = tuple(Word.quoted(_typed(item)) for item in value)
@@ -170,13 +169,12 @@ def _has_objects(value: Iterable[object]) -> bool:
     return any(isinstance(item, Repr) for item in value)
 
 
-def _switched_off(name: str, release: Version | None) -> list[Option]:
-    negation = "--no-" + name[2:]
-    if release is None or _is_at_least(release, _FIRST_NEGATION):
+def _switched_off(name: str, flag: FlagInfo | None, version: str | None) -> list[Option]:
+    """Return the option that switches a flag off; none where the release has no way to."""
+    negation = "--no-" + name[2:] if flag is None else flag.negation(version)
+    if negation is not None:
         return [Option(Word(negation, negation))]
-    if name == "--enable-prefix-caching" and _is_at_least(release, _FIRST_NO_PREFIX_CACHING):
-        return [Option(Word(negation, negation))]
-    if name == "--enable-chunked-prefill":
+    if flag is not None and flag.kind_in(version) == "bool_value":
         return [Option(Word(name, name), (Word("False", "False"),), "=")]
     return []
 
@@ -226,8 +224,9 @@ def _plain(value: object, depth: int = 0) -> object:
         return None
     if isinstance(value, Repr):
         fields = value.as_dict()
-        if set(fields) == {"value"} and "." in value.name:  # an enum
-            return _plain(fields["value"], depth + 1)
+        if set(fields) == {"value"} and "." in value.name:  # an enum, which is set by its value or its name
+            known = fields["value"]
+            return known if isinstance(known, (str, int)) else value.name.rpartition(".")[2]
         if not fields:
             return _typed(value.arguments[0]) if len(value.arguments) == 1 else value.name
         value = _typed_fields(value.name.rpartition(".")[2], fields)

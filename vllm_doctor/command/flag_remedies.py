@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from difflib import SequenceMatcher
 from types import MappingProxyType
@@ -13,11 +14,12 @@ from typing import NamedTuple
 
 from vllm_doctor.catalog import flags, subcommand_flags
 from vllm_doctor.catalog.other_flags import other_flags
-from vllm_doctor.catalog.releases import Releases
+from vllm_doctor.catalog.releases import Releases, admitted
 from vllm_doctor.command.flags import is_typographic, read_json, with_plain_dashes
 from vllm_doctor.text.patterns import lazy_pattern
 
 _FLAG = lazy_pattern(r"--?[A-Za-z][\w.-]*")
+_KEYS_SINCE = ">=0.9.2"  # `--x.key value`
 _SHORTEST_PART = 3  # letters that a word may be abbreviated to
 _MIN_SIMILARITY = 0.8  # of a misspelt flag to the flag that was meant
 
@@ -65,24 +67,40 @@ def remedies(arguments: str, releases: Releases) -> list[Remedy]:
 def _remedy(name: str, value: str | None, releases: Releases) -> Remedy:
     newest = flags.releases()[-1]
     plain = with_plain_dashes(name)
-    known_flag = flags.lookup(plain)
+    known_flag = flags.lookup(plain, releases.candidates[-1])
     if plain != name and known_flag is not None and any(map(known_flag.exists, releases.candidates)):
         return _with_dashes(name, plain, value, known_flag, releases.candidates[-1])
     name = plain
     if known_flag is None:
         return _misspelt(name, value, releases)
-    releases_without = [release for release in releases.candidates if not known_flag.exists(release)] or [newest]
     spelling = flags.canonical(name)
+    having = _releases_having(name)
+    releases_without = [release for release in releases.candidates if release not in having] or [newest]
+    first = next(iter(having), known_flag.first)
     order = flags.releases().index
-    if known_flag.last == newest or order(releases_without[-1]) < order(known_flag.first):
-        predecessors = _predecessors(spelling, value, releases_without[-1])
-        return Remedy(spelling, value, "later", predecessors, since=known_flag.first)
+    if known_flag.last == newest or order(releases_without[-1]) < order(first):
+        key = name.partition(".")[2]
+        whole = f"{spelling}.{key}" if key else spelling
+        older = _predecessors(whole, value, releases_without[-1])
+        release = releases_without[-1]
+        if value and re.fullmatch(r"\w+", key) and known_flag.exists(release) and "json" in known_flag.kind_in(release):
+            older = _with_merged_json_keys({f"{known_flag.name}.{key}": value})
+        return Remedy(whole, value, "later", older, since=first)
     if known_flag.replaced_by is None:
         return Remedy(spelling, value, "dropped")
     successor = {new: text for new, text in known_flag.replaced_by.for_value(value).items()
                  if (other := flags.lookup(new)) is not None and other.exists(releases_without[-1])}
     kind = "renamed" if successor else "dropped"
     return Remedy(spelling, value, kind, _with_merged_json_keys(successor), note=known_flag.replaced_by.note)
+
+
+def _releases_having(name: str) -> tuple[str, ...]:
+    """Return the releases, the oldest first, that have a flag in this spelling, and keys of it if the name has one."""
+    spelling = flags.canonical(name)
+    with_keys = admitted(_KEYS_SINCE) if "." in name else flags.releases()
+    return tuple(release for release in flags.releases()
+                 if release in with_keys and (flag := flags.lookup(name, release)) is not None
+                 and spelling in flag.spellings(release))
 
 
 def _with_dashes(name: str, plain: str, value: str | None, flag: flags.Flag, release: str) -> Remedy:

@@ -37,6 +37,12 @@ class FlagInfo(Protocol):
     def default(self, version: str | None = None) -> object:
         """Return the default in a release."""
 
+    def kind_in(self, version: str | None = None) -> str:
+        """Return the type in a release."""
+
+    def negation(self, version: str | None = None) -> str | None:
+        """Return the spelling that switches the flag off in a release, or None."""
+
 
 Lookup = Callable[[str], FlagInfo | None]
 

@@ -67,7 +67,7 @@ _TOKEN = lazy_pattern(r"""
     | ([^\s\[\]{}:,'"]+(?::(?=[/\\])[^\s\[\]{},'"]+)?)       # a bare word or URL
     | \s+
 """, re.VERBOSE)
-_JSON_NUMBER = r"-?\d{1,40}(?:\.\d{1,40})?(?:[eE][-+]?\d{1,2})?"
+_JSON_NUMBER = r"-?(?:0|[1-9]\d{0,40})(?:\.\d{1,40})?(?:[eE][-+]?\d{1,2})?"
 _ESCAPED_MARK = lazy_pattern(r"\\(['\\])")
 _WORDS = {"True": "true", "False": "false", "None": "null", "true": "true", "false": "false", "null": "null"}
 
@@ -176,11 +176,13 @@ def integers_meant(value: Any) -> str | None:
 
 
 def share_meant(value: Any) -> float | None:
-    """Return the fraction in `90`, `90%` or `0,9` (0.9); None for other texts."""
+    """Return the fraction in `90`, `90%` or `0,9` (0.9); None for other texts, such as `9`, which may mean 0.9 too."""
     match = re.fullmatch(r"(\d+(?:[.,]\d+)?)\s*(%?)", str(value).strip("'\" "))
     if match is None:
         return None
     number = float(match[1].replace(",", "."))
+    if not match[2] and 2 < number < 10:
+        return None
     if match[2] or number > 2:
         number = number / 100
     return round(number, 4) if 0 < number <= 1 else None
@@ -215,7 +217,9 @@ def as_json(value: Any) -> str | None:
         elif bare is not None:
             tokens.append(_WORDS.get(bare) or (bare if re.fullmatch(_JSON_NUMBER, bare) else json.dumps(bare)))
         else:
-            tokens.append(double or mark or "")
+            if mark in {"}", "]"} and tokens[-1:] == [","]:
+                tokens.pop()
+            tokens += filter(None, [double or mark])
         position = match.end()
     if "..." not in text:  # a value abbreviated by the message cannot be completed
         tokens += _missing_end(tokens)
@@ -269,7 +273,7 @@ def mm_limits(modality: str, count: float, releases: Releases) -> str:
     flag = flags.lookup("--limit-mm-per-prompt")
     text = json.dumps({modality: int(count)})
     takes_json = flag is None or flag.accepts(text, releases.candidates[-1])
-    return text if takes_json and not releases.admits("<0.8.5") else f"{modality}={int(count)}"
+    return text if takes_json else f"{modality}={int(count)}"
 
 
 def yarn_overrides(length: float, original: float, theta: float, releases: Releases) -> str | None:
