@@ -318,6 +318,13 @@ def test_without_a_total_only_the_parts() -> None:
     assert ledger({"vllm_version": "0.8.5.post1", "model_weights_gib": 1.2216}) is None
 
 
+def test_one_name_for_what_counts_other_processes_with_and_without_a_total() -> None:
+    facts = {"vllm_version": "0.8.5", "model_weights_gib": 15.0, "non_torch_gib": 2.0, "cuda_graph_gib": 0.5}
+    name = "non_torch_and_other_processes"
+    assert sizes(told(facts)) == {"weights": 15.0, name: 2.0, "cuda_graphs": 0.5}
+    assert sizes(told({**facts, "gpu_total_gib": 24.0, "gpu_memory_utilization": 0.9, "peak_activation_gib": 1.0}))[name] == 2.0
+
+
 # --- other situations ------------------------------------------------------------------------------------------
 
 
@@ -358,6 +365,16 @@ def test_out_of_memory_while_loading() -> None:
     assert memory.budget_gib is None
     before_2_1 = {**facts, "oom_reserved_unallocated_gib": None, "oom_reserved_gib": 28.769}
     assert sizes(told(before_2_1)) == gib(sizes(memory))
+
+
+@pytest.mark.parametrize(("shown", "rest"), [
+    ({}, "activations"), ({"kv_cache_tokens": 100000}, "activations_and_kv_cache"),
+    ({"kv_cache_gpu_blocks": 900}, "activations_and_kv_cache"), ({"cuda_graph_gib": 0.5}, "activations_and_kv_cache"),
+])
+def test_a_kv_cache_of_unknown_size_is_no_activations(shown: dict[str, float], rest: str) -> None:
+    memory = told({"vllm_version": "0.11.0", "gpu_total_gib": 79.25, "gpu_free_gib": 0.5, "model_weights_gib": 15.0,
+                   "oom_tried_gib": 1.0, "oom_pytorch_allocated_gib": 70.0, **shown})
+    assert sizes(memory)[rest] == 55.0
 
 
 def test_what_is_free_at_an_out_of_memory_is_not_what_was_free_at_the_start() -> None:

@@ -16,6 +16,7 @@ from vllm_doctor.messages import joined, message
 
 _RUNTIME = (0.3, 1.0)  # GiB; what CUDA context, NCCL and allocator usually hold besides weights, graphs and cache
 _NO_TOTAL = message("The log does not show the total memory, so the rest cannot be computed.")
+_AFTER_KV_CACHE = ("kv_cache_tokens", "kv_cache_gpu_blocks", "cuda_graph_gib")  # known once the KV cache is there
 _MIN_OTHER_PROCESS = 1.0  # GiB; less than this is a CUDA context or a desktop, not another server
 
 
@@ -77,9 +78,8 @@ class _Ledger:
         ]
         if self.quantities.accounting.counts_non_torch:
             non_torch = self.quantities.number("non_torch_gib")
-            name = "non_torch"
+            name = self._non_torch_name()
             if self.quantities.accounting.counts_others:
-                name = "non_torch_and_other_processes"
                 self.notes.append(message("This release counts the memory of other processes against its own budget."))
             candidates.append((name, None if non_torch is None else (non_torch, "log")))
         for name, found in candidates:
@@ -94,6 +94,9 @@ class _Ledger:
         else:
             self._add("kv_cache", *kv_cache)
         return missing
+
+    def _non_torch_name(self) -> str:
+        return "non_torch_and_other_processes" if self.quantities.accounting.counts_others else "non_torch"
 
     def _add_rest(self, total: float, name: str) -> None:
         """Add the rest of `total` as a part of that name; as "unaccounted" if the parts exceed the total."""
@@ -202,8 +205,8 @@ class _Ledger:
         if without is None:
             return None
         self.notes = [note for note in self.notes if note != _NO_TOTAL]
-        known = {part.name for part in self.parts}
-        missing = [name for name in ("activations", "non_torch", "kv_cache") if name not in known]
+        missing = [name for name in ("activations", "non_torch", "kv_cache")
+                   if not any(part.name.startswith(name) for part in self.parts)]
         self._add_rest(total, "_and_".join([*missing, "free"]))
         return self._memory()
 
@@ -272,20 +275,21 @@ class _Ledger:
             self._add("cuda_graphs", pools, "log")
             rest -= pools or 0.0
             names += ["cuda_graphs"] if pools is None else []
+        elif kv_cache is None and any(self.quantities.number(name) is not None for name in _AFTER_KV_CACHE):
+            names.append("kv_cache")
         self._add("_and_".join(names), max(0.0, rest), "log" if rest == allocated else "computed")
 
     def _without_total(self) -> Memory | None:
         """Return a ledger of the parts alone, for a log that shows at least two but neither the total nor the GPU."""
-        kv_cache = self.quantities.kv_cache()
-        self._add("weights", self.quantities.number("model_weights_gib"), "log")
-        if (activations := self.quantities.activations()) is not None:
-            self._add("activations", *activations)
-        self._add("non_torch", self.quantities.number("non_torch_gib"), "log")
         graphs = self.quantities.number("cuda_graph_gib")
         if graphs is None and self.quantities.accounting.reserves_graphs:
             graphs = self.quantities.number("cuda_graph_estimate_gib")
+        self._add("weights", self.quantities.number("model_weights_gib"), "log")
+        if (activations := self.quantities.activations()) is not None:
+            self._add("activations", *activations)
+        self._add(self._non_torch_name(), self.quantities.number("non_torch_gib"), "log")
         self._add("cuda_graphs", graphs, "log")
-        if kv_cache is not None:
+        if (kv_cache := self.quantities.kv_cache()) is not None:
             self._add("kv_cache", *kv_cache)
         if len(self.parts) < 2:
             return None

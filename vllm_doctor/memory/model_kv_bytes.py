@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from vllm_doctor.catalog.models import KvShape, kv_shape
 from vllm_doctor.facts.store import number
+from vllm_doctor.memory.solver.kv_cache import SIXTEEN_BIT_CACHES
 
 _ONE_BYTE = ("fp8", "int8", "uint8")
 
@@ -23,6 +24,8 @@ def model_kv_bytes(given: tuple[int, int, int, bool] | None, facts: Mapping[str,
     dtype = str(facts.get("dtype") or "auto").lower()
     is_wide = "float32" in (dtype if cache == "auto" else cache)
     element = 1 if cache.startswith(_ONE_BYTE) else 4 if is_wide else 2
+    if element == 2 and cache not in SIXTEEN_BIT_CACHES:
+        return None  # of four bits, and scales
     pipeline = int(number(facts, "pipeline_parallel_size") or 1)
     tensor = int(number(facts, "tensor_parallel_size") or 0)
     if not tensor:  # a worker's rank shows at least that many
