@@ -208,6 +208,44 @@ def test_line_continuations_are_joined_and_kept() -> None:
     assert render(found, multiline=True) == text
 
 
+@pytest.mark.parametrize("blanks", [" ", "\t ", " \r"])
+def test_blanks_behind_a_backslash_are_no_argument(blanks: str) -> None:
+    found = parsed(f"vllm serve m --max-model-len 8192 \\{blanks}\n  --port 80")
+    assert found.arguments() == {"model": "m", "max_model_len": 8192, "port": 80}
+    assert render(found) == "vllm serve m --max-model-len 8192 --port 80"
+
+
+def test_a_key_of_the_short_form_of_the_compilation_config() -> None:
+    found = parsed("vllm serve m -O.mode 3 -O.cudagraph_mode=NONE -O2")
+    assert found.arguments() == {
+        "model": "m", "compilation_config": {"mode": 3, "cudagraph_mode": "NONE"}, "optimization_level": 2}
+    assert render(change(found, {"--compilation-config.mode": "0"})) == "vllm serve m -O.mode 0 -O.cudagraph_mode=NONE -O2"
+
+
+@pytest.mark.parametrize("text", [
+    "docker run --entrypoint vllm IMG serve m --port 1", "docker run --entrypoint=/usr/bin/vllm $IMG serve m --port 1",
+    "docker.exe run vllm/vllm-openai serve m --port 1", "/usr/bin/docker run vllm/vllm-openai serve m --port 1",
+])
+def test_vllm_may_be_the_entrypoint_of_a_container(text: str) -> None:
+    found = parsed(text)
+    assert (found.entry, found.arguments()) == ("serve", {"model": "m", "port": 1})
+    assert render(change(found, {"--model": "m", "--port": "2"})) == (
+        text.replace("--port 1", "--port 2") if "entrypoint" in text else text.replace("serve m --port 1", "--model m --port 2"))
+
+
+@pytest.mark.parametrize("program", ["bash", "/bin/sh", "python3"])
+def test_another_entrypoint_of_a_container_is_no_server(program: str) -> None:
+    assert command.parse(f"docker run --entrypoint {program} vllm/vllm-openai serve m") is None
+
+
+def test_each_item_of_a_list_in_a_config_file_is_a_value() -> None:
+    text = "model: m\nserved-model-name: [a, b c]\nallowed-origins: []"
+    found = parsed(text)
+    assert found.arguments() == {"model": "m", "served_model_name": ["a", "b c"], "allowed_origins": []}
+    assert render(found) == text
+    assert render(change(found, {"--served-model-name": "x y"})) == text.replace("[a, b c]", '["x", "y"]')
+
+
 def test_a_cut_quote_is_closed() -> None:
     found = parsed('vllm serve m --speculative-config \'{"method": "ng')
     assert not found.complete

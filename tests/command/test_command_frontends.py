@@ -199,7 +199,7 @@ def test_the_command_may_be_given() -> None:
 
 def test_a_command_of_several_lines_is_read() -> None:
     finder = FrontendFinder()
-    for number, line in enumerate(["$ llamafactory-cli api --model_name_or_path q \\", "    --template qwen"], 1):
+    for number, line in enumerate(["$ llamafactory-cli api --model_name_or_path q \\ ", "    --template qwen"], 1):
         finder.feed(number, line)
     assert finder.typed is not None
     assert finder.typed.command.to_shell() == "llamafactory-cli api --model_name_or_path q --template qwen"

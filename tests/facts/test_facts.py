@@ -15,7 +15,8 @@ from vllm_doctor.rulebase.loader import builtin
 @pytest.mark.parametrize(("kind", "text", "value"), [
     ("gib", "768.00 MiB", 0.75), ("gib", "44.00 KiB", 44 / 2**20), ("gib", "15.27 GB", 15.27), ("gib", "15.27", 15.27),
     ("gib", "4294967296 B", 4.0), ("gib", "-1.05 GiB", -1.05), ("gib", "1,024 MiB", 1.0), ("gib", "none", None),
-    ("int", "4,061,215", 4061215), ("int", "8k", 8000), ("int", "8K", 8192), ("int", "x", None), ("int", "12x", None),
+    ("int", "4,061,215", 4061215), ("int", "8k", 8000), ("int", "1,2", None), ("int", "12,345,67", None),
+    ("int", "-1,024", -1024), ("int", "8192,", 8192), ("int", "1_000", 1000), ("int", "1,024.0", 1024), ("int", "8K", 8192), ("int", "x", None), ("int", "12x", None),
     ("float", "0.90", 0.9), ("bool", "True", True), ("bool", "false", False), ("bool", "maybe", None),
     ("version", "v0.8.5.post1", "0.8.5.post1"), ("version", "0.11.2.dev0+g439.d20260115", "0.11.2"),
     ("version", "0.10.0rc2.dev110+g61b8", "0.10.0rc2"), ("version", "0.1.dev1+gfc67", None), ("version", "0-10-0", "0.10.0"),

@@ -113,6 +113,8 @@ def _is_rejected(command: Command, word: Option, value: str) -> bool:
 def _is_only_serve(command: Command) -> bool:
     """Return whether `serve` is the only word after the image: one too many when the model is rejected."""
     image = command.container
+    if any(word.content.startswith("--entrypoint") for word in command.before):
+        return False
     return command.entry == "serve" and image is not None and command.program == image + 1 == len(command.before) - 1
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from vllm_doctor.command.launchers import BEGINS_COMMAND
+from vllm_doctor.command.launchers import BEGINS_COMMAND, is_python
 from vllm_doctor.command.model import Command, Word, program_name
 from vllm_doctor.command.shell import may_start, parse_shell
 from vllm_doctor.command.yaml_commands import parse_list
@@ -37,7 +37,6 @@ _LABEL = lazy_pattern(
 _FIRST_WORD = lazy_pattern(r"\s*(?P<word>[^\s=]{1,400})(?P<equals>=?)")
 _WRAPPER = lazy_pattern(r"[\w./=:@%+,~$-]+")
 _ASSIGNED = lazy_pattern(r"[A-Z_][A-Z0-9_]*")
-_PYTHON = lazy_pattern(r"python[\d.]*")
 _USAGE = lazy_pattern(r"(?:usage|example|e\.g\.|such as|try|use):?\s*[`\"']?$", re.IGNORECASE)
 _MAX_LABELS = 12
 _LABEL_REACH = 120  # characters of which a label consists
@@ -136,7 +135,7 @@ def _is_program(text: str, pos: int) -> bool:
     if match["equals"]:
         return bool(_ASSIGNED.fullmatch(word))
     name = program_name(word)
-    return name in BEGINS_COMMAND or (name.startswith("python") and bool(_PYTHON.fullmatch(name)))
+    return name in BEGINS_COMMAND or is_python(name)
 
 
 def _is_plausible(command: Command, *, prompted: bool) -> bool:

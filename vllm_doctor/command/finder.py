@@ -12,7 +12,7 @@ from functools import lru_cache
 from vllm_doctor.command.command_in_line import command_starts, find_command, is_prompted
 from vllm_doctor.command.model import Command
 from vllm_doctor.command.python import CALL, parse_call
-from vllm_doctor.command.shell import may_start, parse_bare
+from vllm_doctor.command.shell import MAX_CHARACTERS, may_start, parse_bare
 from vllm_doctor.command.words import split
 from vllm_doctor.command.yaml_commands import is_item, key_of, parse_document
 from vllm_doctor.text.literal_search import any_of
@@ -21,7 +21,6 @@ from vllm_doctor.text.patterns import lazy_pattern
 _MAX_LINES = 200
 _MAX_CALL_LINES = 40
 _MAX_DOCUMENT_LINES = 400
-_MAX_CHARACTERS = 64 * 1024
 _MAX_QUOTED = 8 * 1024
 _MAX_EXPORTS = 64
 
@@ -164,7 +163,7 @@ class CommandFinder:
             self._record_output(text)
         if self.is_idle and not (any_of(WORDS).search(text) or _is_bare(text) or _is_continued(text) or key_of(text)):
             return
-        if len(text) > _MAX_CHARACTERS:
+        if len(text) > MAX_CHARACTERS:
             self.finish()
             return
         is_output = is_output or bool(_OUTPUT.match(text))
@@ -223,7 +222,7 @@ class CommandFinder:
     def _continue_shell(self, text: str, *, is_log: bool) -> bool:
         """Add a line to the shell command being read; return False when it does not belong to it."""
         pending = self._shell
-        if pending is None or is_log or len(pending.lines) >= _MAX_LINES or pending.size > _MAX_CHARACTERS:
+        if pending is None or is_log or len(pending.lines) >= _MAX_LINES or pending.size > MAX_CHARACTERS:
             return False
         if _is_bare(pending.lines[0]) and not _FLAG_LINE.match(text):
             return False
@@ -274,7 +273,7 @@ class CommandFinder:
             column = len(text) - len(text.lstrip())
             belongs = (not text.strip() or column > self._document_indent or _YAML_LINE.match(text) is not None
                        or is_item(text, pending.lines))
-            full = len(pending.lines) >= _MAX_DOCUMENT_LINES or pending.size > _MAX_CHARACTERS
+            full = len(pending.lines) >= _MAX_DOCUMENT_LINES or pending.size > MAX_CHARACTERS
             if belongs and not is_log and not full:
                 pending.add(text)
                 return

@@ -107,6 +107,8 @@ class Spelling(NamedTuple):
 def parse_flag(typed: str, lookup: Lookup = known_flag) -> Spelling:
     """Parse a flag as typed, without its value."""
     base, _, path = with_plain_dashes(typed).partition(".")
+    if base == "-O" and path:  # the whole flag has become another one's short form, its keys have not
+        base = "--compilation-config"
     if base.startswith("--"):
         base = "--" + base[2:].replace("_", "-")
     elif not base.startswith("-"):

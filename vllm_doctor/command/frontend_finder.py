@@ -14,16 +14,15 @@ from vllm_doctor.catalog.frontends import Frontend, anchors, frontends
 from vllm_doctor.command.command_in_line import strip_prompt
 from vllm_doctor.command.flags import FlagInfo
 from vllm_doctor.command.known_parts import rebuild
-from vllm_doctor.command.launchers import LAUNCHERS, PRIVILEGED
+from vllm_doctor.command.launchers import LAUNCHERS, PRIVILEGED, is_python
 from vllm_doctor.command.model import ASSIGNED, Command, Option, Word, program_name
-from vllm_doctor.command.shell import read_options
+from vllm_doctor.command.shell import continued, read_options
 from vllm_doctor.command.words import split
 from vllm_doctor.text.literal_search import any_of
 from vllm_doctor.text.patterns import lazy_pattern
 
 _MAX_LINES = 200
 _MAX_CHARACTERS = 32 * 1024
-_INTERPRETER = lazy_pattern(r"python[\d.]*")
 _LEADING = LAUNCHERS | PRIVILEGED | {"deepspeed", "run", "job", "submit", "--"}
 """Words that may stand in front of the program where no prompt shows that it is a command."""
 FILE = lazy_pattern(r"[\w./-]+\.(?:ya?ml|json)", re.ASCII)
@@ -64,7 +63,7 @@ class FrontendFinder:
                 self._read_command(first, "\n".join(lines))
             return
         if any_of(_program_words()).search(text):
-            if text.rstrip().endswith("\\") and _parse(text, partial=True) is not None:
+            if text.rstrip().endswith("\\") and parse_frontend(text, partial=True) is not None:
                 self._pending = number, [text]
                 return
             self._read_command(number, text)
@@ -73,7 +72,7 @@ class FrontendFinder:
             self._read_printed(number, both)
 
     def _read_command(self, number: int, text: str) -> None:
-        typed = _parse(text)
+        typed = parse_frontend(text)
         if typed is not None:
             self.typed = typed._replace(line=number)
 
@@ -109,11 +108,6 @@ class FrontendFinder:
         return Seen(frontend, self.releases.get(frontend.id, ""), typed)
 
 
-def parse_frontend(text: str) -> Typed | None:
-    """Parse a text that is a command of such a program; None for another text."""
-    return _parse(text)
-
-
 @lru_cache(maxsize=1)
 def _program_words() -> tuple[str, ...]:
     """Return literals of which every command of a program holds one: its name, or the module that Python runs."""
@@ -121,13 +115,13 @@ def _program_words() -> tuple[str, ...]:
     return tuple(dict.fromkeys(words[-1] if words[0] == "python" else words[0] for words in programs))
 
 
-def _parse(text: str, *, partial: bool = False) -> Typed | None:
-    """Parse the command of a program in one logical line."""
+def parse_frontend(text: str, *, partial: bool = False) -> Typed | None:
+    """Parse the command of such a program in one logical line; None for another text."""
     bare = strip_prompt(text)
     if len(bare) > _MAX_CHARACTERS:
         return None
     is_prompted = bare != text
-    tokens, _ = split(bare.rstrip().removesuffix("\\"))
+    tokens, _ = split(continued(bare))
     words: list[Word] = []
     for token in tokens:
         if token.operator in {"&&", ";", "\n", "(", "||"}:
@@ -179,7 +173,7 @@ def _is_word(value: str, wanted: str) -> bool:
     if "/" in wanted:
         return value == wanted or value.endswith(f"/{wanted}")
     name = program_name(value)
-    return bool(_INTERPRETER.fullmatch(name)) if wanted == "python" else name == wanted
+    return is_python(name) if wanted == "python" else name == wanted
 
 
 def _may_lead(values: Sequence[str]) -> bool:

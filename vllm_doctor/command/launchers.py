@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from vllm_doctor.text.patterns import lazy_pattern
+
+_PYTHON = lazy_pattern(r"python[\d.]*", cues=("python",))
+
 CONTAINERS = frozenset({"docker", "podman", "nerdctl"})
 SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ash"})
 """Programs that run the word behind their option -c."""
@@ -19,3 +23,8 @@ BEGINS_COMMAND = LAUNCHERS | PRIVILEGED | REMOTE | SHELLS | {
     "vllm", "eval", "export", "source", "cd", "set", "screen", "tmux",
 }
 """First words of a command where no prompt shows that it is one."""
+
+
+def is_python(name: str) -> bool:
+    """Return whether a program's name is that of a Python interpreter."""
+    return _PYTHON.fullmatch(name) is not None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from vllm_doctor.command.flags import Lookup, Spelling, is_flag, known_flag, parse_flag, value_count
-from vllm_doctor.command.launchers import CONTAINERS, SHELLS
+from vllm_doctor.command.launchers import CONTAINERS, SHELLS, is_python
 from vllm_doctor.command.model import ASSIGNED, Command, Entry, Option, Outer, Word, program_name
 from vllm_doctor.command.words import Token, split
 from vllm_doctor.text.patterns import lazy_pattern
@@ -25,10 +25,9 @@ PROGRAM = lazy_pattern(
 _FORK = lazy_pattern(r"ipex_llm\.vllm\.[cx]pu\.entrypoints\.openai\.api_server", cues=("ipex_llm.vllm.",))
 """Intel's fork of the server module, which accepts the same flags."""
 
-_CONTAINER = lazy_pattern(r"\b(?:docker|podman|nerdctl)\s[^|;&]{0,40}?\b(?:run|create)\s")
+_CONTAINER = lazy_pattern(r"\b(?:docker|podman|nerdctl)(?:\.exe)?\s[^|;&]{0,40}?\b(?:run|create)\s")
 
 _CONTROL = frozenset({"\n", "&&", "||", "|", "|&", ";", ";;", "&", "(", ")"})
-_INTERPRETER = lazy_pattern(r"(?:^|[/\\])python[\d.]*(?:\.exe)?$", cues=("python",))
 
 # Options of `docker run` that take no value; every other one takes the next word.
 _CONTAINER_SWITCH = lazy_pattern(
@@ -46,8 +45,9 @@ COMMON = frozenset({
 _MAX_QUOTED = 1  # a shell inside a shell
 _DOUBLE_QUOTED = lazy_pattern(r'"(?:[^"\\]|\\[^$])*"', re.DOTALL)
 _BOOLEAN_WORD = lazy_pattern(r"true|false", re.IGNORECASE)
+_BLANK_CONTINUATION = lazy_pattern(r"\\[ \t]+(?=\r?\n)", cues=("\\ ", "\\\t"))
 _OTHER_CONTINUATION = lazy_pattern(r"(?<=\s)[`^](?=\r?\n)", cues=("`", "^"))
-_FOLDED_LEVEL = lazy_pattern(r"-O(=?)(\S+)", cues=("-O",))
+_FOLDED_LEVEL = lazy_pattern(r"-O(=?)([^.=\s]\S*)", cues=("-O",))
 
 
 def may_start(text: str) -> bool:
@@ -66,13 +66,13 @@ def parse_shell(text: str) -> Command | None:
     """
     if len(text) > MAX_CHARACTERS or not may_start(text):
         return None
-    tokens, complete = split(_continued(text))
+    tokens, complete = split(continued(text))
     return _parse_tokens(tokens, complete=complete, depth=0)
 
 
 def parse_bare(text: str) -> Command | None:
     """Parse flags pasted without the program ("I started it with …"); return None unless they are clearly vLLM's."""
-    tokens, complete = split(_continued(text))
+    tokens, complete = split(continued(text))
     if len(text) > MAX_CHARACTERS or any(token.operator for token in tokens):
         return None
     options = read_options([token.word for token in tokens])
@@ -97,8 +97,9 @@ def parse_words(words: Sequence[Word]) -> Command | None:
     return _parse_tokens([Token(word) for word in words], complete=True, depth=0)
 
 
-def _continued(text: str) -> str:
-    """Convert the line continuations of PowerShell (`) and cmd (^) to a shell's, except at the end of the text."""
+def continued(text: str) -> str:
+    """Convert line continuations to a shell's, except at the end: PowerShell's (`), cmd's (^), those before blanks."""
+    text = _BLANK_CONTINUATION.sub(r"\\", text)
     return _OTHER_CONTINUATION.sub(r"\\", text.rstrip().removesuffix("\\"))
 
 
@@ -188,16 +189,27 @@ def _locate(values: list[str]) -> _Location | None:
     if container is None or "exec" in values[:container]:
         return None
     image, command = values[container], values[container + 1 : container + 2]
-    other = bool(command) and re.split(r"/", command[0])[-1] in SHELLS
-    if other or any(value.startswith("--entrypoint") for value in values[:container]):
-        return None
     serves = command == ["serve"] and len(values) > container + 2
+    entrypoint = _entrypoint(values[:container])
+    if serves and entrypoint is not None and program_name(entrypoint) == "vllm":
+        return _Location("serve", container + 1, container + 2, container)
+    if entrypoint is not None or (command and program_name(command[0]) in SHELLS):
+        return None
     is_vllm = "vllm" in image or (serves and bool(_IMAGE_ID.fullmatch(image)))
     if not is_vllm and not _has_vllm_flags(values[container + 1 :]):
         return None
     if serves:  # the entrypoint is `vllm`, or the user assumed so
         return _Location("serve", container + 1, container + 2, container)
     return _Location("image", container + 1, container + 1, container)
+
+
+def _entrypoint(values: list[str]) -> str | None:
+    """Return the program that `docker run` starts in place of the image's own, of the words before the image."""
+    for index, value in enumerate(values):
+        name, equals, program = value.partition("=")
+        if name == "--entrypoint":
+            return program if equals else "".join(values[index + 1 : index + 2])
+    return None
 
 
 def _engine_command(values: list[str]) -> int:
@@ -218,13 +230,13 @@ def _python(values: list[str], index: int) -> int:
     position = index - 1
     while position > 0 and values[position].startswith("-"):
         position -= 1
-    return position if position >= 0 and _INTERPRETER.search(values[position]) else index
+    return position if position >= 0 and is_python(program_name(values[position])) else index
 
 
 def _container(values: list[str]) -> int | None:
     """Return the index of the image (or, for `exec`, the container's name) in a `docker run …`."""
     for index, value in enumerate(values[:64]):
-        if value.rpartition("/")[2] not in CONTAINERS:
+        if program_name(value) not in CONTAINERS:
             continue
         verbs = [i for i in range(index + 1, min(index + 8, len(values))) if values[i] in {"run", "create", "exec"}]
         if not verbs:
@@ -294,7 +306,7 @@ def _quoted_command(words: list[Word], depth: int) -> Command | None:
             continue
         if word.text.startswith('"') and "$" not in text:
             quote = '"'
-        tokens, complete = split(_continued(text))
+        tokens, complete = split(continued(text))
         if quote == '"':
             tokens = [t._replace(word=t.word._replace(value=None)) if "$" in t.word.text else t for t in tokens]
         inner = _parse_tokens(tokens, complete=complete, depth=depth + 1)

@@ -126,6 +126,9 @@ def _entries(lines: Sequence[str]) -> tuple[list[Option], str]:
 def _entry_values(chunk: str, raw: str) -> tuple[Word, ...]:
     node = load(chunk)
     value = next(iter(node.values()), None) if isinstance(node, Mapping) else None
+    if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
+        first, *others = value
+        return (Word(raw, first), *(Word("", item) for item in others))  # the text of the first is that of all
     return (Word(raw, _typed(value)),)
 
 
@@ -133,8 +136,6 @@ def _typed(node: object) -> str | None:
     """Return a YAML value as it is typed on a command line."""
     if isinstance(node, str):
         return {"true": "", "false": "false", "": None, "null": None, "~": None}.get(node.lower(), node)
-    if isinstance(node, list) and all(isinstance(item, str) for item in node):
-        return " ".join(node)
     return None if node is None else compact_json(_plain(node))
 
 

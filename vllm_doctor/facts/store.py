@@ -18,7 +18,7 @@ from vllm_doctor.text.patterns import lazy_pattern
 from vllm_doctor.text.size_units import FACTORS, GIB_OF_UNIT
 
 _QUANTITY = lazy_pattern(r"\s*(-?\d[\d,]*(?:\.\d*)?|-?\.\d+)\s*([KMGT]?)i?(B(?:ytes?)?|bytes?)?", re.IGNORECASE)
-_INTEGER = lazy_pattern(r"\s*(-?\d[\d,_]*(?:\.\d+)?)\s*(?:([kKmMgGtT])\s*)?$")
+_INTEGER = lazy_pattern(r"\s*(-?(?:\d{1,3}(?:,\d{3})+|\d[\d_]*)(?:\.\d+)?),?\s*(?:([kKmMgGtT])\s*)?$")
 # Without `.dev1+gabc`.
 _VERSION = lazy_pattern(r"[vV]?(\d{1,9}(?:\.\d{1,9}){1,5}(?!\d)(?:\.post\d{1,6}|rc\d{1,6}|[ab]\d{1,6})?)")
 _UNTAGGED = ("0.1.dev", "0.0.")  # a build from sources without git tags does not know its version
@@ -106,8 +106,7 @@ def convert(kind: str, text: Any) -> Any:
 def _convert_plain(kind: str, words: str) -> Any:
     """Convert the most frequent forms of a value without a regular expression."""
     if kind == "int":
-        digits = words.replace(",", "")
-        return int(digits) if digits.isdecimal() and words[0] != "," else None
+        return int(words) if words.isdecimal() else None
     if kind in {"float", "gib"}:
         number = words.removesuffix(" GiB") if kind == "gib" else words
         return float(number) if number.replace(".", "", 1).isdecimal() else None
