@@ -38,11 +38,11 @@ def _through(middle: Sequence[str], source: Sequence[str]) -> Passed:
     for process in (first, second):
         if process.stdout:
             process.stdout.close()
-    said = json.loads(third.communicate()[0])
-    told = first.stderr.read() if first.stderr else ""
+    figures = json.loads(third.communicate()[0])
+    source_figures = first.stderr.read() if first.stderr else ""
     if first.wait() or second.wait() not in {0, 1}:
-        raise RuntimeError(f"{' '.join(middle)} ended with status {second.returncode}; {told}")
-    return Passed(**said, **(json.loads(told) if told else {}))
+        raise RuntimeError(f"{' '.join(middle)} ended with status {second.returncode}; {source_figures}")
+    return Passed(**figures, **(json.loads(source_figures) if source_figures else {}))
 
 
 def pipe(kit: Kit) -> Iterator[Figure]:

@@ -52,17 +52,17 @@ user and system time, MB are 10^6 bytes. The logs are made up as `logs.py` says.
 
 
 def _facts() -> str:
-    versions = {"Python": platform.python_version(), "ripgrep": _said("rg", "--version"), "tee": _said("tee", "--version")}
+    versions = {"Python": platform.python_version(), "ripgrep": _first_output_line("rg", "--version"), "tee": _first_output_line("tee", "--version")}
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     return "\n".join((
-        f"- commit: {_said('git', '-C', str(HERE), 'log', '-1', '--format=%h of %cs')}{_changes()}",
+        f"- commit: {_first_output_line('git', '-C', str(HERE), 'log', '-1', '--format=%h of %cs')}{_changes()}",
         f"- machine: {os.cpu_count()} × {_processor()}, {memory:.0f} GB, {platform.system()} {platform.release()}",
         f"- load: {', '.join(f'{load:.1f}' for load in os.getloadavg())} (over the last 1, 5 and 15 minutes, at the end)",
         f"- versions: {', '.join(f'{name} {version}' for name, version in versions.items())}",
     ))
 
 
-def _said(*command: str) -> str:
+def _first_output_line(*command: str) -> str:
     """Return the first line that a command prints, without the command's name; a note if there is none."""
     try:
         lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
@@ -72,7 +72,7 @@ def _said(*command: str) -> str:
 
 
 def _changes() -> str:
-    return ", with changes" if _said("git", "-C", str(HERE.parent), "status", "--porcelain", "-uno") != "not known" else ""
+    return ", with changes" if _first_output_line("git", "-C", str(HERE.parent), "status", "--porcelain", "-uno") != "not known" else ""
 
 
 def _processor() -> str:

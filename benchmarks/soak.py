@@ -93,7 +93,7 @@ class Process:
         self.seen.append(pages * os.sysconf("SC_PAGE_SIZE") / 2**20)
         self.cpu = (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK")
 
-    def told(self, warm: int) -> dict[str, float]:
+    def figures(self, warm: int) -> dict[str, float]:
         """Return the figures; the first `warm` samples are the warm-up."""
         after = self.seen[warm:] or self.seen
         return {"first_mib": round(after[0], 1), "last_mib": round(after[-1], 1), "peak_mib": round(max(after), 1), "cpu_s": round(self.cpu, 2)}
@@ -151,16 +151,16 @@ def soak(minutes: float, per_second: int, every: float = 5.0) -> dict[str, Any]:
         status = watch.wait()
         verdict = time.monotonic() - now
         stderr.seek(0)
-        said = stderr.read().decode("utf-8", "replace")
+        output = stderr.read().decode("utf-8", "replace")
     lags.sort()
     warm = min(int(60 / every), len(processes["pump"].seen) // 10)
     return {
         "minutes": round((now - began) / 60, 2), "lines": count, "mib": round(size / 2**20, 1),
         "sha256_equal": passed.hexdigest() == written.hexdigest(), "status": status,
-        **{name: process.told(warm) for name, process in processes.items()},
+        **{name: process.figures(warm) for name, process in processes.items()},
         "lag_ms": {"median": round(lags[len(lags) // 2] * 1000, 2), "p99": round(lags[len(lags) * 99 // 100] * 1000, 2), "worst": round(lags[-1] * 1000, 2)},
-        "verdict_s": round(verdict, 2), "reports": said.count("--- vllm-doctor"), "not_analysed": "were not analysed" in said,
-        "found": "kv-cache-saturated" in said,
+        "verdict_s": round(verdict, 2), "reports": output.count("--- vllm-doctor"), "not_analysed": "were not analysed" in output,
+        "found": "kv-cache-saturated" in output,
     }
 
 

@@ -348,8 +348,6 @@ class Release:
             }.get(kind, kind)
         if options.get("nargs") in ("+", "*") or action in ("append", "extend"):
             return "list", kind
-        if kind == "json" and not isinstance(given, Class) and options.get("default") in ([], ["*"]):
-            return "json", None
         return kind, None
 
     def _choices(self, name: str, options: dict[str, Any]) -> tuple[tuple[Any, ...] | None, bool]:

@@ -111,14 +111,14 @@ def test_a_full_cache_a_queue_and_a_stall_last_apart() -> None:
         lasting = load.current_period
         assert (lasting is None) == (second < 2 or second > 31), second
     told = load.summary()
-    assert (told["saturation_spells"], told["queue_spells"], told["stall_spells"]) == (1, 1, 1)
+    assert (told["saturation_periods"], told["queue_periods"], told["stall_periods"]) == (1, 1, 1)
     assert told["saturation_time"] == "9 seconds at 11-20 14:02, while up to 26 requests waited"
     assert str(told["queue_time"]).endswith("while up to 9 requests waited")
     assert str(told["stall_time"]).endswith("while up to 2 requests waited")
 
 
 def test_peaks_an_hour_apart_do_not_last() -> None:
-    assert _load(*[_line(30, 5, 95.0), *[_line(30, 0, 60.0)] * 5] * 24)["saturation_spells"] == 0
+    assert _load(*[_line(30, 5, 95.0), *[_line(30, 0, 60.0)] * 5] * 24)["saturation_periods"] == 0
 
 
 @pytest.mark.parametrize(("running", "usage", "fit", "usual"), [(40, 60.0, 60.0, False), (256, 90.0, 256.0, True), (8, 0.0, None, False)])

@@ -44,7 +44,7 @@ def test_a_model_with_windows_promises_less() -> None:
 
 @pytest.mark.parametrize(("facts", "words"), [
     ({"waiting_requests": 26, "kv_cache_usage_percent": 97.0}, "26 requests waited with 97 % of the KV cache"),
-    ({"saturated_lines": 5, "saturation_spells": 1, "pinned_lines": 1}, "the KV cache was full"),
+    ({"saturated_lines": 5, "saturation_periods": 1, "pinned_lines": 1}, "the KV cache was full"),
     ({"pinned_lines": 4, "peak_running": 8}, "a fixed number of 8 ran: --max-num-seqs"),
     ({"pinned_lines": 4, "peak_running": 2, "running_requests": 2, "prompt_tokens_per_s": 0.0, "generation_tokens_per_s": 0.1},
      "the steps are slow"),
@@ -61,9 +61,9 @@ def test_a_model_with_windows_promises_less() -> None:
       "kv_cache_usage_percent": 77.8, "running_requests": 1}, "78 % full with 1 running"),
     ({"pinned_lines": 6, "queued_lines": 6, "peak_running": 1, "requests_that_fit": 1.16, "waiting_requests": 14,
       "kv_cache_usage_percent": 77.8, "running_requests": 1, "max_num_seqs": 1}, "a fixed number of 1 ran"),
-    ({"saturated_lines": 5, "saturation_spells": 1, "kv_cache_usage_percent": 99.3, "stalled_usage_percent": 99.3,
+    ({"saturated_lines": 5, "saturation_periods": 1, "kv_cache_usage_percent": 99.3, "stalled_usage_percent": 99.3,
       "running_requests": 36, "prompt_tokens_per_s": 0.0, "generation_tokens_per_s": 0.0}, ""),
-    ({"saturated_lines": 5, "saturation_spells": 1, "kv_cache_usage_percent": 99.3, "stalled_usage_percent": 99.3,
+    ({"saturated_lines": 5, "saturation_periods": 1, "kv_cache_usage_percent": 99.3, "stalled_usage_percent": 99.3,
       "running_requests": 36, "prompt_tokens_per_s": 0.0, "generation_tokens_per_s": 31.0}, "the KV cache was full"),
     ({}, ""),
 ])

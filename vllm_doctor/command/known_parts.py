@@ -69,7 +69,7 @@ def is_offered_variable(name: str) -> bool:
 def rebuild(command: Command) -> tuple[Command, tuple[str, ...]]:
     """Return the command rebuilt from its known parts, and the kinds of the parts that were omitted."""
     omitted: dict[str, None] = {}
-    before, start, program, container = _before(command, omitted)
+    before, program, container = _before(command, omitted)
     for word in (*command.before[: command.start], *command.after):
         _add_omitted(word, omitted)
     options = tuple(option for each in command.options if (option := _option(each, command, omitted)) is not None)
@@ -91,7 +91,7 @@ def rebuild(command: Command) -> tuple[Command, tuple[str, ...]]:
         document = document._replace(tail=document.tail[: document.tail.find(")") + 1])
     environment = tuple((name, value) for name, value in command.environment if is_offered_variable(name))
     result = command._replace(
-        before=tuple(before), after=(), options=options, start=start, program=program, container=container, outer=outer,
+        before=tuple(before), after=(), options=options, start=0, program=program, container=container, outer=outer,
         environment=environment, document=document)
     return result, tuple(omitted)
 
@@ -110,8 +110,8 @@ def _add_omitted(word: Word, omitted: dict[str, None]) -> None:
         omitted[kind] = None
 
 
-def _before(command: Command, omitted: dict[str, None]) -> tuple[list[Word], int, int, int | None]:
-    """Return the words up to vLLM's arguments, and the indexes of the command, its program and its image."""
+def _before(command: Command, omitted: dict[str, None]) -> tuple[list[Word], int, int | None]:
+    """Return the words up to vLLM's arguments, and the indexes of the program and the image."""
     words = command.before
     result: list[Word] = []
     if command.start:  # variables that earlier commands of the line export
@@ -129,7 +129,7 @@ def _before(command: Command, omitted: dict[str, None]) -> tuple[list[Word], int
     result += _launcher_words(words[first : command.program], omitted)
     program = len(result)
     result += [_requoted(word) for word in words[command.program :]]
-    return result, 0, program, container
+    return result, program, container
 
 
 def _launcher_words(words: tuple[Word, ...], omitted: dict[str, None]) -> list[Word]:

@@ -150,7 +150,7 @@ def pressure(facts: Mapping[str, Any], derived: Mapping[str, Any]) -> str:
     if usage is not None and usage == number(known, "stalled_usage_percent") and _computes_no_tokens(known):
         return ""  # a step that does not end: memory is not the reason
     saturated, pinned = number(known, "saturated_lines") or 0, number(known, "pinned_lines") or 0
-    if known.get("saturation_spells") and saturated >= pinned:
+    if known.get("saturation_periods") and saturated >= pinned:
         return message("Requests waited while the KV cache was full: it is the limit.")
     running = number(known, "peak_running")
     queued, sequences = number(known, "queued_lines") or pinned, number(known, "max_num_seqs") or running

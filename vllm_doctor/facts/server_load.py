@@ -16,6 +16,7 @@ from vllm_doctor.facts.load_periods import LoadPeriod, LoadPeriodTracker, Moment
 
 SATURATED_PERCENT = 90.0
 """KV cache usage from which a queue waits for the cache: a new request needs blocks for its entire prompt."""
+_EMPTY_PERCENT = 50.0  # a cache below it holds no request back
 ROOMY_PERCENT = 80.0
 """KV cache usage below which a queue does not wait for the cache."""
 USUAL_MAX_NUM_SEQS = {128, 256, 512, 1024}
@@ -120,7 +121,7 @@ class ServerLoad:
         if usage >= SATURATED_PERCENT:
             self.saturated_lines += 1
             self.saturated_running, self.saturated_percent = running, usage
-        elif usage < 50.0 and running:
+        elif usage < _EMPTY_PERCENT and running:
             self.queued_while_empty_lines += 1
         if running:
             engine.stalled_in_a_row = 0
@@ -174,6 +175,6 @@ class ServerLoad:
         if self.requests_that_fit is not None:
             summary_values["requests_that_fit"] = self.requests_that_fit
         for name, tracker in self._trackers.items():
-            summary_values[f"{name}_spells"] = tracker.periods.number
+            summary_values[f"{name}_periods"] = tracker.periods.number
             summary_values[f"{name}_time"] = tracker.periods.describe()
         return summary_values

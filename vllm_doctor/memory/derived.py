@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vllm_doctor.memory.quantities import Facts, Quantities, kv_bytes_per_token
+from vllm_doctor.memory.release_accounting import NULL_BLOCK_SINCE
 from vllm_doctor.memory.solver.kv_cache import kv_gib, tokens_in_blocks, tokens_that_fit
 
 
@@ -57,6 +58,6 @@ def _capacity_tokens(quantities: Quantities, per_token: int | None) -> int | Non
         return None
     if estimate is not None:
         return int(estimate)
-    held_back = quantities.version is None or quantities.version >= (0, 29, 0)
+    held_back = quantities.version is None or quantities.version >= NULL_BLOCK_SINCE
     block_size = quantities.block_size if number("block_size") else None
     return tokens_that_fit(available, per_token, block_size, held_back)

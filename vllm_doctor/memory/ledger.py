@@ -40,7 +40,7 @@ class _Ledger:
             self.notes.append(self.quantities.total_note)
         used = self.quantities.used_while_running()
         if self.quantities.total is None:
-            return self._of_the_used(None, used) if used is not None else self._without_total()
+            return self._device_usage_ledger(None, used) if used is not None else self._without_total()
         allocated = self.quantities.number("oom_pytorch_allocated_gib")
         if self.quantities.out_of_memory and allocated is not None:
             return self._at_out_of_memory(self.quantities.total, allocated)
@@ -50,13 +50,13 @@ class _Ledger:
         if free is not None and self.quantities.budget is not None and (free < self.quantities.budget or not started):
             return self._at_the_free_check(self.quantities.total, free, self.quantities.budget)
         if used is not None:
-            return self._of_the_used(self.quantities.total, used)
+            return self._device_usage_ledger(self.quantities.total, used)
         if self.quantities.explicit_kv() is not None:
             return self._with_explicit_kv(self.quantities.total)
         profiled = started or self.quantities.activations() or self.quantities.kv_cache()
         if self.quantities.budget is None or not profiled:
-            return self._of_the_parts(self.quantities.total)
-        return self._of_the_budget(self.quantities.total, self.quantities.budget)
+            return self._ledger_without_budget(self.quantities.total)
+        return self._profiling_ledger(self.quantities.total, self.quantities.budget)
 
     def _add(self, name: str, gib: float | None, origin: Origin) -> None:
         """Add a part; add to the part of the same name if there is one."""
@@ -124,7 +124,7 @@ class _Ledger:
             joined(" ", self.notes) or None,
         )
 
-    def _of_the_budget(self, total: float, budget: float) -> Memory:
+    def _profiling_ledger(self, total: float, budget: float) -> Memory:
         """Return the ledger of the memory profiling run: the parts inside the budget, then those outside."""
         reserves = self.quantities.accounting.reserves_graphs
         estimate = self.quantities.number("cuda_graph_estimate_gib") if reserves else None
@@ -153,7 +153,7 @@ class _Ledger:
         self._add_rest(total, "outside_budget")
         return self._memory()
 
-    def _of_the_used(self, total: float | None, used: float) -> Memory:
+    def _device_usage_ledger(self, total: float | None, used: float) -> Memory:
         """Return the ledger of what the device's tool shows in use: the known parts, then what remains, named."""
         kv_cache = self.quantities.kv_cache()
         self._add("weights", self.quantities.number("model_weights_gib"), "log")
@@ -167,7 +167,7 @@ class _Ledger:
             left -= total - free
         left = max(0.0, left)
         self._add("kv_cache_and_runtime" if kv_cache is None else "runtime", left, "computed")
-        self._say_what_is_left(left, kv_cache is not None)
+        self._note_runtime_memory(left, kv_cache is not None)
         if (peak := self.quantities.activations()) is not None:
             self.notes.append(message("The budget also reserves {peak:.2f} GiB for the activation peak; between "
                                       "steps this is free or in the allocator's cache.", peak=peak[0]))
@@ -175,7 +175,7 @@ class _Ledger:
             self._add("free", max(0.0, total - sum(part.gib for part in self.parts)), "computed")
         return self._memory()
 
-    def _say_what_is_left(self, left: float, knows_kv_cache: bool) -> None:
+    def _note_runtime_memory(self, left: float, knows_kv_cache: bool) -> None:
         """Note what the rest of the used memory consists of, within bounds."""
         least, most = _RUNTIME
         runtime = message("CUDA context, NCCL buffers and the PyTorch allocator")
@@ -199,7 +199,7 @@ class _Ledger:
                                   left=left, runtime=runtime, least=least, most=most, low=low, high=high,
                                   per_token=per_token))
 
-    def _of_the_parts(self, total: float) -> Memory | None:
+    def _ledger_without_budget(self, total: float) -> Memory | None:
         """Return the parts that the log shows and, as one, the rest of the device, where no budget is known."""
         without = self._without_total()
         if without is None:

@@ -8,7 +8,7 @@ from vllm_doctor.catalog.gpus import total_for_gpu
 from vllm_doctor.catalog.release_numbers import release_numbers
 from vllm_doctor.facts.store import number
 from vllm_doctor.memory.ledger_model import Origin
-from vllm_doctor.memory.release_accounting import accounting_of
+from vllm_doctor.memory.release_accounting import STAGE_NEED_SINCE, accounting_of
 from vllm_doctor.memory.solver.device_total import total_from_graph_message
 from vllm_doctor.memory.solver.kv_cache import bytes_per_token, bytes_per_token_from_cpu_blocks, kv_gib
 from vllm_doctor.memory.solver.rounding import DEFAULT_BLOCK_SIZE, GIB, HALF_UNIT, most_even_integer
@@ -115,9 +115,9 @@ class Quantities:
 
     def kv_cache(self) -> tuple[float, Origin] | None:
         """Return the KV cache in GiB and its origin: set, printed, or computed from its blocks or the model's shape."""
-        return self._kv_cache_told() or self._kv_cache_of_the_model()
+        return self._printed_kv_cache() or self._kv_cache_from_shape()
 
-    def _kv_cache_told(self) -> tuple[float, Origin] | None:
+    def _printed_kv_cache(self) -> tuple[float, Origin] | None:
         """Return the KV cache by the log alone."""
         if (explicit := self.explicit_kv()) is not None:
             return explicit, "log"
@@ -128,7 +128,7 @@ class Quantities:
             return kv_gib(blocks * self.block_size, per_token), "computed"
         return None
 
-    def _kv_cache_of_the_model(self) -> tuple[float, Origin] | None:
+    def _kv_cache_from_shape(self) -> tuple[float, Origin] | None:
         """Return the KV cache in GiB by its tokens and the shape of the model; None if it does not fit what is used."""
         blocks, tokens = self.number("kv_cache_gpu_blocks"), self.number("kv_cache_tokens")
         per_token = self.number("model_kv_bytes_per_token")
@@ -152,7 +152,7 @@ class Quantities:
         allocates = any(self.number(name) for name in ("kv_cache_tokens", "kv_cache_gpu_blocks", "cuda_graph_gib"))
         if used is None or used <= 0 or weights is None or self.out_of_memory or self.on_cpu or not allocates:
             return None
-        kv_cache = self._kv_cache_told()
+        kv_cache = self._printed_kv_cache()
         held = weights + (self.number("cuda_graph_gib") or 0.0) + (max(0.0, kv_cache[0]) if kv_cache else 0.0)
         if (kv_cache is not None and kv_cache[0] < 0) or (self.total is not None and used > self.total):
             return None
@@ -182,7 +182,7 @@ def kv_bytes_per_token(quantities: Quantities) -> int | None:
     needed, length = number("kv_cache_needed_gib"), number("max_model_len")
     available, estimate = number("kv_cache_available_gib"), number("estimated_max_model_len")
     if needed and length:
-        per_stage = quantities.version is not None and quantities.version >= (0, 17, 0)
+        per_stage = quantities.version is not None and quantities.version >= STAGE_NEED_SINCE
         if (number("pipeline_parallel_size") or 1) > 1 and not per_stage:
             return None  # up to 0.16 the printed need is the sum over all stages
         if available and estimate and available > 0 and not _is_proportional(needed, available, length, estimate):

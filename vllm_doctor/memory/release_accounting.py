@@ -8,6 +8,10 @@ from vllm_doctor.catalog.release_numbers import ReleaseNumbers
 
 GRAPHS_RESERVED_SINCE = (0, 20, 0)
 """The release since which the CUDA graph estimate is taken out of the budget (gpu_worker.py)."""
+NULL_BLOCK_SINCE = (0, 29, 0)
+"""The release since which one block of the KV cache is held back and holds no tokens."""
+STAGE_NEED_SINCE = (0, 17, 0)
+"""The release since which the printed need of a request is that of one pipeline stage, not the sum over all."""
 
 
 class Accounting(NamedTuple):

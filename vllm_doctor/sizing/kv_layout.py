@@ -13,6 +13,7 @@ from math import ceil
 
 from vllm_doctor.catalog.release_numbers import ReleaseNumbers
 from vllm_doctor.errors import InputError
+from vllm_doctor.memory.release_accounting import NULL_BLOCK_SINCE, STAGE_NEED_SINCE
 from vllm_doctor.sizing.kv_pages import Group, KvSettings, Page, groups_of, pages_of, stages
 from vllm_doctor.sizing.model_config import ModelConfig
 
@@ -35,8 +36,8 @@ class KvAccounting:
         """Return the rules of a release."""
         need = "layers" if version < (0, 14, 0) else "first" if version < (0, 19, 0) else "groups"
         return cls(
-            null_block=version >= (0, 29, 0), local_layers=version >= (0, 9, 1), need=need,
-            stage_need=version >= (0, 17, 0), in_flight=version >= (0, 26, 0), whole_tokens=version >= (0, 24, 0),
+            null_block=version >= NULL_BLOCK_SINCE, local_layers=version >= (0, 9, 1), need=need,
+            stage_need=version >= STAGE_NEED_SINCE, in_flight=version >= (0, 26, 0), whole_tokens=version >= (0, 24, 0),
             states_cached=version >= (0, 28, 0), states_checkpointed=version >= (0, 29, 0))
 
 

@@ -33,7 +33,7 @@ class _Unknown:
 UNKNOWN: Final = _Unknown()
 
 
-ARITHMETIC: Mapping[str, Callable[[Any, Any], Any]] = {
+_ARITHMETIC: Mapping[str, Callable[[Any, Any], Any]] = {
     "add": operator.add,
     "sub": operator.sub,
     "mul": operator.mul,
@@ -152,18 +152,22 @@ def evaluate(tree: Tree, facts: Mapping[str, Any]) -> Any:
     if kind == "not":
         return not values[0]
     if kind == "neg":
-        return _arithmetic(operator.sub, 0, values[0])
+        return arithmetic("sub", 0, values[0])
     if kind == "list":
         return tuple(values)
-    return _arithmetic(ARITHMETIC[kind], *values)
+    return arithmetic(kind, *values)
 
 
-def _arithmetic(operation: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+def arithmetic(kind: str, left: Any, right: Any) -> Any:
+    """Compute a sum, difference, product or quotient.
+
+    UNKNOWN for operands that are not numbers, for failures, and for results above MAX_NUMBER.
+    """
     numbers = (int, float)
     if not isinstance(left, numbers) or not isinstance(right, numbers):
         return UNKNOWN
     try:
-        result = operation(left, right)
+        result = _ARITHMETIC[kind](left, right)
     except (ZeroDivisionError, OverflowError):
         return UNKNOWN
     return result if abs(result) <= MAX_NUMBER else UNKNOWN
@@ -217,8 +221,3 @@ def apply_filter(name: str, values: Iterable[Any], keywords: Mapping[str, Any]) 
     except REFUSALS:
         return UNKNOWN
     return UNKNOWN if result is None else result
-
-
-def arithmetic(operator_name: str, left: Any, right: Any) -> Any:
-    """Compute one of ARITHMETIC. UNKNOWN for operands that are not numbers, failures, and results above MAX_NUMBER."""
-    return _arithmetic(ARITHMETIC[operator_name], left, right)
