@@ -114,10 +114,11 @@ def _before(command: Command, omitted: dict[str, None]) -> tuple[list[Word], int
     """Return the words up to vLLM's arguments, and the indexes of the program and the image."""
     words = command.before
     result: list[Word] = []
-    if command.start:  # variables that earlier commands of the line export
-        lead = {word.text.partition("=")[0] for word in words[: command.start]}
-        assigned = [(name, value) for name, value in command.environment if name in lead and value is not None]
-        result += [Word.assignment(name, value) for name, value in assigned if is_offered_variable(name)]
+    for word in words[: command.start]:  # variables that earlier commands of the line export
+        assigned = ASSIGNED.fullmatch(word.content)
+        known = None if assigned is None or word.value is None else assigned[2]
+        if assigned and (assigned[1], known) in command.environment and not _refusal(word, assigned[1]):
+            result.append(_assignment(word, assigned[1])._replace(gap=" "))
     if command.container is not None:
         image = command.container
         result += _container_words(words[command.start : image], omitted)
@@ -224,7 +225,7 @@ def _container_words(words: tuple[Word, ...], omitted: dict[str, None]) -> list[
             alone = Word.quoted(joined) if word.value is not None else Word(joined, None)
             assigned = following if following is not None and not equals else alone
             index += value_follows
-            variable = assigned.content.partition("=")[0]
+            variable = _unquoted(assigned.content).partition("=")[0]
             if reason := _refusal(assigned, variable):
                 omitted[reason] = None
             else:
