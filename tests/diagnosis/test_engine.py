@@ -504,3 +504,32 @@ def test_a_start_that_the_log_leaves_unfinished_names_what_it_may_wait_for() -> 
     assert (report.status, report.phase, report.findings) == ("starting", "profiling", ())
     assert "the most common cause is compiling kernels at the first start (torch.compile, FlashInfer, Triton)" in report.caveats[-2]
     assert "Exit code 137 is SIGKILL" in report.caveats[-1]
+
+
+CRASH_OF_A_SCRIPT = ("INFO 07-01 10:00:12 [core.py:58] Initializing a V1 LLM engine (v0.9.1) with config: model='widget'\n"
+                     "Traceback (most recent call last):\n"
+                     '  File "/app/serve.py", line 8, in <module>\n'
+                     "    main()\n"
+                     "ValueError: the {word} is loose\n")
+
+
+@pytest.mark.parametrize("source", ["", "web-1  | ", "[pod/web-7c9/vllm] ", "2026-07-01T10:00:00.123456789Z "])
+def test_a_restart_after_a_crash_is_another_start_whoever_collects_the_lines(source: str) -> None:
+    log = CRASH_OF_A_SCRIPT.format(word="bolt") + CRASH_OF_A_SCRIPT.format(word="widget")
+    report = diagnose("".join(source + line + "\n" for line in log.splitlines()).encode())
+    assert (report.source.runs, report.source.run) == (2, 2)
+    assert report.failure is not None
+    assert report.failure.message == "the widget is loose"
+
+
+CUT_OFF = ("(Worker_TP1 pid=77) ERROR 07-01 10:01:00 [multiproc_executor.py:700] Traceback (most recent call last):\n"
+           '(Worker_TP1 pid=77) ERROR 07-01 10:01:00 [multiproc_executor.py:700]   File "/opt/vllm/v1/core/kv_cache_utils.py", '
+           "line 691, in check_enough_kv_cache_memory\n"
+           '(Worker_TP1 pid=77) ERROR 07-01 10:01:00 [multiproc_executor.py:700]     raise ValueError("No available memory for the '
+           'cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine.")\n')
+
+
+@pytest.mark.parametrize("between", ["", "INFO 05-06 10:00:04 [default_loader.py:272] Loading weights took 1.02 seconds\n"])
+def test_a_traceback_that_a_restart_cuts_off_is_of_the_start_before_it(between: str) -> None:
+    log = (START + CUT_OFF + between + START).encode()
+    assert [diagnose(log, Options(run=run)).primary for run in (1, 2)] == ["budget-too-small-for-weights-and-activations", None]

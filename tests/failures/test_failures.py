@@ -2094,3 +2094,25 @@ def test_a_fault_that_the_gpu_reports_goes_before_the_shells_word() -> None:
     fault = "Memory access fault by GPU node-1 (Agent handle: 0x58935a90) on address 0x7fbe6a804000. Reason: Page not present or supervisor privilege."
     failure = failure_of(f"{fault}\n./start.sh: line 22:  5255 Aborted                    (core dumped) vllm serve org/m\n")
     assert failure.message == fault
+
+
+def test_tracebacks_of_two_pods_whose_processes_have_one_name_are_told_apart() -> None:
+    pods = [[f"pod-{pod}  | (EngineCore_DP0 pid=24) ERROR 11-24 00:18:15 [core.py:700] {text}"
+             for text in traceback((f"{SITE}/vllm/v1/{file}.py", 42, file, "turn()"), error=error).splitlines()]
+            for pod, file, error in (("a", "bolts", "RuntimeError: the bolt is loose"), ("b", "widgets", "ValueError: no widget"))]
+    failure = failure_of("\n".join(line for lines in zip(*pods, strict=True) for line in lines) + "\n")
+    assert (failure.exception, failure.message) == ("RuntimeError", "the bolt is loose")
+    assert failure.origin == Place("vllm", "vllm/v1/bolts.py", "bolts", 42)
+
+
+BAR = "Loading safetensors checkpoint shards:  50% Completed | 2/4 [00:01<00:01,  1.20it/s]\n"
+
+
+@pytest.mark.parametrize("place", [2, 3, 4, 5])
+def test_a_progress_bar_amid_a_traceback_is_none_of_it(place: int) -> None:
+    lines = traceback((f"{SITE}/vllm/v1/bolts.py", 42, "turn", "self.widget()"), (f"{SITE}/vllm/v1/widgets.py", 7, "hold", "raise Loose"),
+                      error="ValueError: the bolt is loose").splitlines(keepends=True)
+    failure = failure_of("".join((*lines[:place], BAR, *lines[place:])))
+    assert (failure.exception, failure.message, failure.line) == ("ValueError", "the bolt is loose", 7)
+    assert failure.origin == Place("vllm", "vllm/v1/widgets.py", "hold", 7)
+    assert failure.signature == failure_of("".join(lines)).signature

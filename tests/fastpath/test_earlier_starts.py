@@ -103,3 +103,15 @@ def test_a_log_of_few_starts_is_read_in_full(scale: int, tmp_path: Path, passed:
     short, whole = _answers(NO_ROOM * 10 * min(scale, 4), tmp_path / "server.log")
     assert short == whole
     assert not passed
+
+
+@pytest.mark.parametrize("prefix", ["", "web-1  | ", "[pod/web-7c9/vllm] "])
+def test_crashes_of_a_script_end_its_starts_behind_any_wrapper(prefix: str, scale: int, tmp_path: Path) -> None:
+    crash = ("INFO 07-01 10:00:12 [core.py:58] Initializing a V1 LLM engine (v0.9.1) with config: model='widget'\n"
+             "Traceback (most recent call last):\n"
+             '  File "/app/serve.py", line 8, in <module>\n'
+             "ValueError: the bolt is loose\n")
+    log = "".join(prefix + line + "\n" for line in (crash * 200 * scale).splitlines()).encode()
+    short, whole = _answers(log, tmp_path / "server.log")
+    assert short == whole
+    assert f'"runs": {200 * scale}' in short

@@ -89,6 +89,7 @@ class LogSession:
         """Begin another start: what follows is of another server, whatever it says."""
         self.finder.finish()
         if self.current.last_line:
+            self._end_run()
             self._begin_run(self.events.begin_run())
         self._run_begins = False
         self.finder = CommandFinder()
@@ -99,6 +100,10 @@ class LogSession:
         for line in self.lines.finish():
             self._read_line(line)
         self.finder.finish()
+        self._record_cut_raises()
+
+    def _record_cut_raises(self) -> None:
+        """Record the exceptions that the source lines raise in which tracebacks are cut off."""
         for event in self._open_tracebacks():
             raised = exception_lines.raised_in_code(event.text)
             if raised:
@@ -140,6 +145,7 @@ class LogSession:
         if event is None:
             return
         if event.run != self.current.number:
+            self._end_run()
             self._begin_run(event.run)
         if line.text != original:
             self.current.hidden_texts.remember(line.number, line.text, original)
@@ -172,13 +178,16 @@ class LogSession:
 
     def settle(self) -> None:
         """Read in full all lines that were kept back, and the calls of a traceback the log ends in."""
-        self._settle_run()
+        run = self.current
+        self._read_retained(sorted((*run.statistics_lines.rest(), *run.repeated_messages.rest())))
         for event in self._open_tracebacks():
             self._recorder.record_code_paths(self.current, event.frames, event.line)
 
     def _open_tracebacks(self) -> list[Event]:
-        """Return the tracebacks that the log ends in, each with its calls and its last source line."""
-        return [event for event in self.events.unfinished() if event.line + _CUT_OFF >= self.current.last_line]
+        """Return the tracebacks that the start ends in, each with its calls and its last source line."""
+        run = self.current
+        return [event for event in self.events.unfinished()
+                if event.line >= run.first_line and event.line + _CUT_OFF >= run.last_line]
 
     def _read_retained(self, kept: Iterable[RetainedLine]) -> None:
         for number, raw, times, frames, source, refusal in kept:
@@ -190,8 +199,12 @@ class LogSession:
             event = event._replace(frames=frames, releases="", refusal=refusal) if frames else event
             self._recorder.record(self.current, event, text, times)
 
+    def _end_run(self) -> None:
+        """Read what is left of a start that another one follows."""
+        self.settle()
+        self._record_cut_raises()
+
     def _begin_run(self, number: int) -> None:
-        self._settle_run()
         ended = self.current
         ended.command = self.finder.command
         self._run_begins = True
@@ -201,10 +214,6 @@ class LogSession:
             self.chosen = run
         if self.on_start_end is not None:
             self.on_start_end(ended)
-
-    def _settle_run(self) -> None:
-        run = self.current
-        self._read_retained(sorted((*run.statistics_lines.rest(), *run.repeated_messages.rest())))
 
     def _new_run(self, number: int) -> Run:
         version = self.options.vllm_version

@@ -76,7 +76,7 @@ class Run:
         self.settings_kind = ""
         self.command: Command | None = None
         self.block = False  # a traceback was seen
-        self.block_process = ""
+        self.block_process = "", ""  # the source and the process that print it
         self.block_open = False  # and has not ended
         self.prefixes: set[str] = set()  # the releases that each kind of prefix seen belongs to
         self.wordings: set[str] = set()  # the releases that each wording of a fact seen belongs to
@@ -185,9 +185,10 @@ class Run:
             self._chained = False
         elif event.text and not (event.is_code or event.frames):
             self._chained = event.text.startswith(CHAIN)
+        process = event.source, event.process
         if begins and not self.block:
-            self.block, self.block_open, self.block_process = True, True, event.process
-        elif self.block_open and (event.is_code or event.frames) and event.process == self.block_process:
+            self.block, self.block_open, self.block_process = True, True, process
+        elif self.block_open and (event.is_code or event.frames) and process == self.block_process:
             self.block_open = not event.frames
 
     def _ends_engine(self, event: Event) -> bool:

@@ -11,7 +11,8 @@ QUIET_LEVELS = frozenset({"DEBUG", "INFO", "WARNING"})
 class Event(NamedTuple):
     """One message of the log.
 
-    `line` is its 1-based line number; `rank` the worker that printed it, if the prefix names one; `run` counts the
+    `line` is its 1-based line number; `process` who printed it, which is `source` where no process is named: the
+    names in the line's wrappers, such as a container's; `rank` the worker, if the prefix names one; `run` counts the
     starts of the server from 1. In the last lines of a traceback `frames` holds its calls, outermost first, as
     `path/file.py:function` joined by newlines (behind a function of vLLM's envs.py, which has no name, and a module
     that reads a number from the environment stands the variable), and `context` the earlier lines of the exception's
@@ -32,3 +33,9 @@ class Event(NamedTuple):
     context: str = ""
     refusal: bool = False
     time: str = ""
+    source: str = ""
+
+    @property
+    def names_process(self) -> bool:
+        """Return whether vLLM or Ray names the process that printed it, which is most often not the first one."""
+        return "pid=" in self.process

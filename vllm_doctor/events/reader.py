@@ -29,6 +29,7 @@ from vllm_doctor.events.server_starts import RunCounter, concerns_run, ends_run,
 from vllm_doctor.events.single_line_tracebacks import JoinedTraceback, parse_joined_traceback
 from vllm_doctor.logs.line_prefix import BARE
 from vllm_doctor.logs.lines import Line
+from vllm_doctor.logs.progress_bars import is_bar
 from vllm_doctor.text.omissions import is_omission
 from vllm_doctor.text.patterns import lazy_pattern
 from vllm_doctor.text.traceback_head import TRACEBACK, TRACEBACK_WORDS
@@ -63,7 +64,8 @@ class StartNote(NamedTuple):
     """How lines that differ only in digits affect the server starts and tracebacks.
 
     `stage` and `ends_run` are passed to a RunCounter, with the name of the process and the level. `crash` is set for
-    lines without a record prefix: such a line `opens` a traceback, `ends` one with its exception, or is a `whole` one.
+    lines without a record prefix: such a line `opens` a traceback, `ends` one with its exception, or is a `whole` one;
+    `source` is that of the line.
     """
 
     name: str
@@ -71,6 +73,7 @@ class StartNote(NamedTuple):
     stage: str
     ends_run: bool
     crash: str
+    source: str
 
 
 class EventReader:
@@ -206,7 +209,7 @@ class EventReader:
         """Return how a line affects the server starts."""
         _, event, _ = self._split(line)
         text, crash = event.text, ""
-        if not (event.level or event.process):
+        if not (event.level or event.names_process):
             joined = parse_joined_traceback(text)
             if joined is not None and joined.exception:
                 crash = "whole"
@@ -215,7 +218,7 @@ class EventReader:
             elif is_exception(text):
                 crash = "ends"
         return StartNote(process_name(event.process), event.level, stage_of(text, event.level),
-                         ends_run(text, event.level), crash)
+                         ends_run(text, event.level), crash, line.source)
 
     def apply_start_note(self, number: int, note: StartNote) -> None:
         """Apply the effect of such a line on the server starts, and nothing else."""
@@ -224,7 +227,7 @@ class EventReader:
             self._processes.forget()
         if not note.crash:
             return
-        stream = self._stream("\0")
+        stream = self._stream(f"{note.source}\0")
         if note.crash == "opens":
             stream.open("")
             stream.last = number
@@ -292,7 +295,7 @@ class EventReader:
             message = marked["text"]
         releases = releases_of(process) or style if process else style
         event = Event(line.number, message, level, process or line.source, rank, self.run, releases,
-                      refusal=line.refusal, time=time)
+                      refusal=line.refusal, time=time, source=line.source)
         return process, event, is_logged
 
     def _in_context(self, stream: ProcessStream, event: Event, *, logged: bool) -> Event:
@@ -353,7 +356,7 @@ class EventReader:
 
     def _ends_process(self, event: Event, frames: str) -> bool:
         """Return whether an exception with these calls most often ends a process: Python prints it, not a record."""
-        is_printed = not event.level and not event.process
+        is_printed = not (event.level or event.names_process)
         return is_printed and not self._is_request(frames) and _OF_PATH_FILE.search(frames) is None
 
     def _stream(self, key: str) -> ProcessStream:
@@ -384,6 +387,8 @@ class EventReader:
             return _as_code(event)
         if is_omission(message) or _CUT_FRAME.match(message):
             return _as_code(event)
+        if stream.frames and is_bar(message) and not is_exception(message):  # written to stderr by another thread
+            return event
         if lead and stream.frames:  # an indented traceback: its exception is indented no deeper than its calls
             stream.indent, message = stream.indent + lead, message[lead:]
         elif lead:
@@ -394,12 +399,12 @@ class EventReader:
             return event
         self._end(stream, event, message, "\n".join(stream.frames))
         return Event(event.line, message, event.level, event.process, event.rank, event.run, "", stream.last_frames,
-                     refusal=event.refusal, time=event.time)
+                     refusal=event.refusal, time=event.time, source=event.source)
 
 
 def _as_code(event: Event) -> Event:
     return Event(event.line, event.text, event.level, event.process, event.rank, event.run, is_code=True,
-                 time=event.time)
+                 time=event.time, source=event.source)
 
 
 def may_concern_starts(line: str) -> bool:

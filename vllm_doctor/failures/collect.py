@@ -15,6 +15,7 @@ from vllm_doctor.events.reader import CHAIN
 from vllm_doctor.failures import crash_stacks, embedded_calls, error_lines, exception_lines, frames
 from vllm_doctor.failures.model import MAX_MESSAGE, Candidate, Frame
 from vllm_doctor.failures.signature import content_words
+from vllm_doctor.logs.progress_bars import is_bar
 from vllm_doctor.text.omissions import is_omission
 from vllm_doctor.text.patterns import lazy_pattern
 from vllm_doctor.text.traceback_head import TRACEBACK
@@ -84,7 +85,7 @@ class FailureCollector:
     def __init__(self) -> None:
         self._first: list[Candidate] = []
         self._last: deque[Candidate] = deque(maxlen=_MOST)
-        self._open: OrderedDict[str, _Open] = OrderedDict()
+        self._open: OrderedDict[tuple[str, str], _Open] = OrderedDict()  # by source and process
         self._shapes: set[tuple[str, ...]] = set()
         self._groups = 0
         self._plain: deque[tuple[Candidate, str]] = deque(maxlen=_TAIL)  # the last lines that are nothing else
@@ -98,7 +99,7 @@ class FailureCollector:
         if text.lstrip().startswith("|"):  # a row of an exception group
             text = _GROUP.sub("", text)
             event = event._replace(text=text)
-        stream = self._stream(event.process)
+        stream = self._stream(event)
         if stream.candidate is not None and self._continue_message(stream, event):
             return
         state = (phase, served, advances)
@@ -126,19 +127,19 @@ class FailureCollector:
         if text.startswith("Exception ignored in"):
             stream.ignored, stream.ignored_line = True, event.line
             return
-        if stream.frames and stream.last_call and self._is_source(stream, event):
+        if stream.frames and stream.last_call and (is_bar(text) or self._is_source(stream, event)):
             return
         if not error_lines.is_cut_prefix(text):
             self._judge(stream, event, state, may_quote_client=may_quote_client)
 
     def calls_of(self, head: Event) -> RepeatedCalls:
         """Return the calls of the open traceback of a process, given its first line."""
-        stream = self._stream(head.process)
+        stream = self._stream(head)
         return RepeatedCalls(tuple(stream.frames), stream.last_call - head.line)
 
     def repeat_calls(self, head: Event, calls: RepeatedCalls) -> None:
         """Read the calls of a traceback again; its first line was just read."""
-        stream = self._stream(head.process)
+        stream = self._stream(head)
         stream.frames, stream.last_call = list(calls.frames), head.line + calls.last_line
 
     def may_continue(self, number: int) -> bool:
@@ -146,9 +147,9 @@ class FailureCollector:
         return any(number - max(stream.last_call, stream.last_line) <= _REACH for stream in self._open.values()
                    if stream.candidate is not None or stream.frames)
 
-    def end_message(self, process: str) -> None:
+    def end_message(self, source: str, process: str) -> None:
         """End the message of a process: it printed a record of level INFO that reports no failure."""
-        stream = self._open.get(process)
+        stream = self._open.get((source, process))
         if stream is not None:
             self._close(stream)
             stream.frames = []
@@ -156,7 +157,7 @@ class FailureCollector:
     def candidates(self) -> Iterator[Candidate]:
         """Return the candidates for the failure, in the order of the log."""
         waiting = [stream.candidate for stream in self._open.values() if stream.candidate is not None]
-        cut = [candidate for process, stream in self._open.items() if (candidate := self._cut(process, stream))]
+        cut = [candidate for (_, process), stream in self._open.items() if (candidate := self._cut(process, stream))]
         yield from sorted((*self._first, *self._last, *waiting, *cut), key=lambda one: one.line)
 
     def sentences(self) -> list[Candidate]:
@@ -178,10 +179,11 @@ class FailureCollector:
             found.append(candidate._replace(message=message[:MAX_MESSAGE], last_line=last))
         return found
 
-    def _stream(self, process: str) -> _Open:
-        stream = self._open.get(process)
+    def _stream(self, event: Event) -> _Open:
+        key = event.source, event.process
+        stream = self._open.get(key)
         if stream is None:
-            stream = self._open[process] = _Open()
+            stream = self._open[key] = _Open()
             if len(self._open) > _MOST_KEYS:
                 _, oldest = self._open.popitem(last=False)
                 self._close(oldest)

@@ -22,7 +22,7 @@ class FailureReader(Protocol):
     def may_continue(self, number: int) -> bool:
         """Return whether the line of that number may belong to what was read last."""
 
-    def end_message(self, process: str) -> None:
+    def end_message(self, source: str, process: str) -> None:
         """End the message of a process: it printed a record of level INFO that reports no failure."""
 
 

@@ -263,9 +263,12 @@ class Shortcuts:
         note = self._start_notes.get(key)
         single = None if note else self._session.parse_single_line(data)
         if single is not None and not single.opened:
+            note = self._session.events.start_note(single.line)
+            if note.source != key[0].decode():  # it has a number, of which the template shows nothing
+                return note
             if len(self._start_notes) >= _MOST_REMEMBERED:
                 self._start_notes.clear()
-            note = self._start_notes[key] = self._session.events.start_note(single.line)
+            self._start_notes[key] = note
         return note
 
     def _continues_untrusted_text(self, data: bytes, before: MessageWrapper) -> bool:
@@ -287,7 +290,7 @@ class Shortcuts:
             return False
         source, _, process = key.partition("\0")
         failures = self._session.current.failures
-        failures.end_message(process or source)
+        failures.end_message(source, process or source)
         self._settled_mode = None
         return not failures.may_continue(self._session.next_number())
 

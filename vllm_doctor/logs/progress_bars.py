@@ -43,6 +43,11 @@ def _bar_head(head: str) -> str | None:
     return head[: last.start()].rstrip(" ") + " " if last else None
 
 
+def is_bar(text: str) -> bool:
+    """Return whether a line ends in a progress bar of tqdm."""
+    return len(text) < _MAX_BAR and _bar_label(text) is not None
+
+
 @functools.lru_cache(maxsize=128)
 def _bar_label(text: str) -> str | None:
     """Return the label of a line that ends in a progress bar, with all text before it; None without a bar."""

@@ -199,7 +199,7 @@ class Matcher:
             return event.refusal
         if event.level:
             return event.level in QUIET_LEVELS
-        return " pid=" not in event.process and not self._base.untrusted.is_of_system(event.text)
+        return not event.names_process and not self._base.untrusted.is_of_system(event.text)
 
     def _is_of_fault(self, ref: PatternRef) -> bool:
         """Return whether a pattern reads a message that only a fault of the server prints."""
