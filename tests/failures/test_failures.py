@@ -2116,3 +2116,35 @@ def test_a_progress_bar_amid_a_traceback_is_none_of_it(place: int) -> None:
     assert (failure.exception, failure.message, failure.line) == ("ValueError", "the bolt is loose", 7)
     assert failure.origin == Place("vllm", "vllm/v1/widgets.py", "hold", 7)
     assert failure.signature == failure_of("".join(lines)).signature
+
+
+GROUP = ("  + Exception Group Traceback (most recent call last):\n"
+         '  |   File "/app/serve.py", line 3, in main\n'
+         "  |     turn()\n"
+         "  | ExceptionGroup: unhandled errors in a TaskGroup (2 sub-exceptions)\n"
+         "  +-+---------------- 1 ----------------\n"
+         "    | Traceback (most recent call last):\n"
+         f'    |   File "{SITE}/vllm/v1/core/kv_cache_utils.py", line 9, in check_enough_kv_cache_memory\n'
+         "    |     raise ValueError(\n"
+         "    | ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine.\n"
+         "    +---------------- 2 ----------------\n"
+         "    | RuntimeError: the bolt\n"
+         "    | is loose\n"
+         "    +------------------------------------\n")
+
+
+def test_rules_see_the_exceptions_in_an_exception_group() -> None:
+    report = diagnose(("INFO 07-01 10:00:00 [api_server.py:1234] vLLM API server version 0.9.1\n" + GROUP).encode())
+    assert report.primary == "budget-too-small-for-weights-and-activations"
+    assert report.failure is not None
+    assert (report.failure.exception, report.failure.message) == (
+        "ValueError", "No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine.")
+    assert report.failure.origin == Place("vllm", "vllm/v1/core/kv_cache_utils.py", "check_enough_kv_cache_memory", 9)
+
+
+def test_a_request_that_fails_in_an_exception_group_ends_no_server() -> None:
+    log = STARTED + ASGI.replace("Traceback", "  + Exception Group Traceback").replace("\n  File", "\n  |   File").replace(
+        "\n    result", "\n  |     result") + GROUP.partition("\n")[2].partition("\n")[2].partition("\n")[2] + (
+        'INFO:     10.0.0.1:4711 - "GET /health HTTP/1.1" 200 OK\n')
+    report = diagnose(log.encode())
+    assert report.status == "serving"

@@ -47,6 +47,8 @@ _FRAME = lazy_pattern(  # Jinja calls the body of a template "top-level template
     r"|(?P<short_path>[\w./-]{1,300}\.py):\d{1,9},? in (?P<short_function>\w{1,200}))\s*$",  # as people shorten it
 )
 _CUT_FRAME = lazy_pattern(r' {2,8}File "(?!<)[^"]{1,400}"(?:, line \d{0,9},?)?\s*$')
+_GROUP_ROW = lazy_pattern(r"\s{0,16}(?:(?:\| ?)+|\+ (?=Exception Group ))")
+"""What Python prints before each row of an exception group."""
 _RAY_FRAME = lazy_pattern(r"\s*ray::\S+\(\)?", cues=("ray::",))
 CHAIN = ("The above exception was the direct cause", "During handling of the above exception")
 """The sentences between the chained tracebacks of one failure."""
@@ -215,7 +217,7 @@ class EventReader:
                 crash = "whole"
             elif TRACEBACK in text or begins_box(text) or class_at_head(text):
                 crash = "opens"
-            elif is_exception(text):
+            elif is_exception(_GROUP_ROW.sub("", text, count=1) if text.lstrip().startswith("|") else text):
                 crash = "ends"
         return StartNote(process_name(event.process), event.level, stage_of(text, event.level),
                          ends_run(text, event.level), crash, line.source)
@@ -300,6 +302,9 @@ class EventReader:
 
     def _in_context(self, stream: ProcessStream, event: Event, *, logged: bool) -> Event:
         """Return the event in the context of its process: as part of a traceback or of an exception's message."""
+        is_row = stream.inside or (stream.detail and stream.last_frames) or TRACEBACK in event.text
+        if is_row and (border := _GROUP_ROW.match(event.text)):
+            event = event._replace(text=event.text[border.end():])
         message, level = event.text, event.level
         joined = parse_joined_traceback(message)
         if joined is not None:

@@ -24,7 +24,6 @@ _REPORTED = lazy_pattern(r"while processing method \w{1,60}: (?P<message>[^\n]{3
 """How V0's worker processes print an exception: its message, without its class, before the traceback."""
 _NEXT_RECORD = lazy_pattern(r" {4,200}(?:ERROR|CRITICAL) [^\n]{0,100}$", cues=("ERROR ", "CRITICAL "))
 _PROBE = " probe failed: "  # a kubelet quotes behind it what its own client raises
-_GROUP = lazy_pattern(r"\s{0,16}(?:\| ?)+")
 _MOST = 24  # candidates kept from the beginning, and as many from the end
 _MOST_KEYS = 64  # processes
 _MOST_FRAMES = 80
@@ -96,9 +95,6 @@ class FailureCollector:
         """Read one event; one that may be a client's words (`may_quote_client`) does not tell how a process ended."""
         self.records += bool(event.level)
         text = event.text
-        if text.lstrip().startswith("|"):  # a row of an exception group
-            text = _GROUP.sub("", text)
-            event = event._replace(text=text)
         stream = self._stream(event)
         if stream.candidate is not None and self._continue_message(stream, event):
             return
