@@ -533,3 +533,8 @@ CUT_OFF = ("(Worker_TP1 pid=77) ERROR 07-01 10:01:00 [multiproc_executor.py:700]
 def test_a_traceback_that_a_restart_cuts_off_is_of_the_start_before_it(between: str) -> None:
     log = (START + CUT_OFF + between + START).encode()
     assert [diagnose(log, Options(run=run)).primary for run in (1, 2)] == ["budget-too-small-for-weights-and-activations", None]
+
+
+def test_the_first_of_very_many_starts_can_be_asked_for() -> None:
+    report = diagnose((SMALL + START * 40).encode(), Options(run=1))
+    assert (report.source.run, report.primary) == (1, "kv-cache-too-small-for-max-len")

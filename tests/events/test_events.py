@@ -7,6 +7,7 @@ from read_events import read
 
 from vllm_doctor.events.code_paths import shorten_path
 from vllm_doctor.events.event import Event
+from vllm_doctor.events.process_stream import MOST_PROCESSES
 from vllm_doctor.events.reader import EventReader
 from vllm_doctor.events.server_starts import RunCounter
 from vllm_doctor.failures.frames import package_of
@@ -374,3 +375,22 @@ def test_text_behind_the_prefix_of_a_process_begins_no_start(text: str) -> None:
     counter.record_message("vLLM API server version 0.32.0", "APIServer pid=1", "INFO")
     counter.record_message("EngineCore failed to start.", "EngineCore pid=2", "ERROR")
     assert counter.record_message(text, "EngineCore pid=2") == 1
+
+
+def test_of_too_many_processes_those_with_an_open_traceback_are_kept() -> None:
+    reader = EventReader()
+    reader.read(Line(1, "Traceback (most recent call last):"))
+    reader.read(Line(2, '  File "/a/b.py", line 3, in f'))
+    for number in range(MOST_PROCESSES + 9):
+        reader.read(Line(3, f"(Worker_TP{number} pid={number}) INFO 07-01 10:00:00 [core.py:1] bolt"))
+    event = reader.read(Line(4, "ValueError: boom"))
+    assert event is not None
+    assert event.frames == "/a/b.py:f"
+
+
+def test_a_forgotten_process_continues_nothing() -> None:
+    reader = EventReader()
+    for number in range(MOST_PROCESSES + 1):
+        reader.read(Line(1, f"(Worker_TP{number} pid={number}) ValueError: boom"))
+    assert not reader.expects_continuation("\0Worker_TP0 pid=0")
+    assert reader.expects_continuation("\0Worker_TP1 pid=1")

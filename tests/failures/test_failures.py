@@ -2148,3 +2148,20 @@ def test_a_request_that_fails_in_an_exception_group_ends_no_server() -> None:
         'INFO:     10.0.0.1:4711 - "GET /health HTTP/1.1" 200 OK\n')
     report = diagnose(log.encode())
     assert report.status == "serving"
+
+
+def test_an_error_that_came_before_a_start_went_on_does_not_hide_the_one_that_ended_it() -> None:
+    error = "ERROR 07-01 10:00:01 [bolts.py:1] RuntimeError: the bolt of widget {} is loose\n"
+    failure = failure_of("INFO 07-01 10:00:00 [api_server.py:1234] vLLM API server version 0.9.1\n" + error.format(1)
+                         + "INFO 07-01 10:00:02 [core.py:58] Initializing a V1 LLM engine (v0.9.1) with config: model='widget'\n"
+                           "INFO 07-01 10:00:03 [default_loader.py:272] Loading weights took 1.02 seconds\n" + error.format(7)
+                         + "RuntimeError: Engine core initialization failed. See root cause above.\n")
+    assert (failure.line, failure.message) == (5, "the bolt of widget 7 is loose")
+
+
+def test_each_of_many_processes_that_print_at_once_keeps_its_calls() -> None:
+    ranks = [[f"(Worker_TP{rank} pid={1000 + rank}) ERROR 11-24 00:18:15 [multiproc_executor.py:700] {text}"
+              for text in traceback((f"{SITE}/vllm/v1/bolts.py", 42, "turn", "self.widget()"), error="RuntimeError: the bolt is loose").splitlines()]
+             for rank in range(80)]
+    failure = failure_of("\n".join(line for lines in zip(*ranks, strict=True) for line in lines) + "\n")
+    assert failure.origin == Place("vllm", "vllm/v1/bolts.py", "turn", 42)

@@ -48,7 +48,7 @@ class LogSession:
         self.shortcuts = Shortcuts(self)
         self._recorder = Recorder(base, options)
         self.runs: deque[Run] = deque([self._new_run(1)], maxlen=KEEP_RUNS)
-        self.chosen: Run | None = None  # the start asked for by number, kept when others are dropped
+        self.chosen = self.current if options.run == 1 else None  # kept when others are dropped
         self.on_start_end: Callable[[Run], None] | None = None
         self._missed_lines = 0
         self._run_begins = False  # a new start was seen, its command may still be being typed

@@ -20,9 +20,11 @@ def stall_report(reading: LogReading, seconds: float, after: float | None = None
     """
     run = reading.runs[-1]
     stall = reading.base.stalls.get(run.current_phase)
-    if stall is None or run.status or seconds < (stall.after if after is None else after):
+    if stall is None or run.status or run.crashed or seconds < (stall.after if after is None else after):
         return None
-    return _stalled(reading.report(), reading.analysis(run), stall, seconds)
+    analysis = reading.analysis(run)
+    report = reading.report(analysis)
+    return None if report.status == "failed" else _stalled(report, analysis, stall, seconds)
 
 
 def _stalled(report: Report, analysis: RunAnalysis, stall: Stall, seconds: float) -> Report:

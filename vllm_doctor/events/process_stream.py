@@ -6,6 +6,8 @@ from vllm_doctor.events.exception_messages import validation_errors
 from vllm_doctor.events.notebook_tracebacks import NotebookTraceback
 from vllm_doctor.events.rich_tracebacks import RichBox
 
+MOST_PROCESSES = 512
+"""As many are told apart at once, so that memory does not grow with the log."""
 _BARE_DETAIL = 6  # lines that may belong to the message of an exception without a traceback
 _MAX_DETAIL = 40  # lines that may belong to the message of an exception
 _MAX_OTHER_MESSAGES = 1  # other messages of a process within its traceback, after which the traceback is abandoned
@@ -34,6 +36,11 @@ class ProcessStream:
         """Return the line that Python prints for a row of Rich's or IPython's traceback; see their modules."""
         row = self._box.line(text)
         return self._notebook.line(text) if row is None else row
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether a traceback or a message may go on."""
+        return self.inside or self.detail > 0
 
     def open(self, level: str) -> None:
         """Begin a traceback."""

@@ -6,7 +6,6 @@ separated.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -21,7 +20,7 @@ from vllm_doctor.events.exception_messages import (
 )
 from vllm_doctor.events.notebook_tracebacks import class_at_head
 from vllm_doctor.events.process_prefix import PROCESS, ProcessNames, releases_of
-from vllm_doctor.events.process_stream import ProcessStream
+from vllm_doctor.events.process_stream import MOST_PROCESSES, ProcessStream
 from vllm_doctor.events.record_prefix import info_record, split_record
 from vllm_doctor.events.rich_tracebacks import begins_box
 from vllm_doctor.events.server_starts import WORDS as RUN_WORDS
@@ -58,7 +57,6 @@ WORDS = (TRACEBACK_WORDS, 'File "', "Error: ", "Exception: ", " validation error
 """Literals; a line without any of them opens no traceback and neither begins nor ends a server start."""
 MAX_FRAMES = 200
 _MAX_CONTEXT = 4096
-_MAX_STREAMS = 256
 _REACH = 200  # lines within which an open traceback or message of a process continues
 
 
@@ -84,7 +82,7 @@ class EventReader:
     def __init__(self, is_request: Callable[[str], bool] = lambda _: False) -> None:
         """Create a reader; `is_request` returns whether the calls of a traceback handle a client's request."""
         self._is_request = is_request
-        self._streams: OrderedDict[str, ProcessStream] = OrderedDict()
+        self._streams: dict[str, ProcessStream] = {}
         self._open: dict[str, int] = {}  # the last line of each process with an open traceback or message
         self._closes = 0  # after this line the first of them is no longer open
         self._processes = ProcessNames()
@@ -202,7 +200,7 @@ class EventReader:
         return run
 
     def _update_open(self, key: str, stream: ProcessStream, number: int) -> None:
-        if stream.inside or stream.detail:
+        if stream.is_open:
             self._open[key] = stream.last = number
         elif self._open:
             self._open.pop(key, None)
@@ -367,9 +365,12 @@ class EventReader:
     def _stream(self, key: str) -> ProcessStream:
         stream = self._streams.get(key)
         if stream is None:
+            if len(self._streams) >= MOST_PROCESSES:
+                closed = (other for other, known in self._streams.items() if not known.is_open)
+                oldest = next(closed, next(iter(self._streams)))
+                del self._streams[oldest]
+                self._open.pop(oldest, None)
             stream = self._streams[key] = ProcessStream()
-            if len(self._streams) > _MAX_STREAMS:
-                self._streams.popitem(last=False)
         return stream
 
     def _read_traceback_line(self, stream: ProcessStream, event: Event) -> Event:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -11,6 +11,7 @@ from typing import NamedTuple
 from vllm_doctor.events.event import QUIET_LEVELS, Event
 from vllm_doctor.events.exception_messages import is_indented_exception
 from vllm_doctor.events.notebook_tracebacks import class_at_head
+from vllm_doctor.events.process_stream import MOST_PROCESSES
 from vllm_doctor.events.reader import CHAIN
 from vllm_doctor.failures import crash_stacks, embedded_calls, error_lines, exception_lines, frames
 from vllm_doctor.failures.model import MAX_MESSAGE, Candidate, Frame
@@ -25,7 +26,6 @@ _REPORTED = lazy_pattern(r"while processing method \w{1,60}: (?P<message>[^\n]{3
 _NEXT_RECORD = lazy_pattern(r" {4,200}(?:ERROR|CRITICAL) [^\n]{0,100}$", cues=("ERROR ", "CRITICAL "))
 _PROBE = " probe failed: "  # a kubelet quotes behind it what its own client raises
 _MOST = 24  # candidates kept from the beginning, and as many from the end
-_MOST_KEYS = 64  # processes
 _MOST_FRAMES = 80
 _MOST_SHAPES = 1024
 _BELOW_SOURCE = 2  # lines from the source of a call to the exception: the marks under it
@@ -62,6 +62,11 @@ class _Open:
     ignored_line: int = 0
     crash: crash_stacks.CrashStack | None = None  # below the message of a crash
 
+    @property
+    def holds_failure(self) -> bool:
+        """Return whether calls or a message were read that are in no candidate yet."""
+        return bool(self.frames) or self.candidate is not None
+
 
 class RepeatedCalls(NamedTuple):
     """The calls of a traceback that is printed again and again; `last_line` counts from its first line."""
@@ -84,8 +89,8 @@ class FailureCollector:
     def __init__(self) -> None:
         self._first: list[Candidate] = []
         self._last: deque[Candidate] = deque(maxlen=_MOST)
-        self._open: OrderedDict[tuple[str, str], _Open] = OrderedDict()  # by source and process
-        self._shapes: set[tuple[str, ...]] = set()
+        self._open: dict[tuple[str, str], _Open] = {}  # by source and process
+        self._shapes: set[tuple[object, ...]] = set()
         self._groups = 0
         self._plain: deque[tuple[Candidate, str]] = deque(maxlen=_TAIL)  # the last lines that are nothing else
         self.exit_status: int | None = None  # of the command, where `run` knows it
@@ -141,7 +146,7 @@ class FailureCollector:
     def may_continue(self, number: int) -> bool:
         """Return whether the line of that number may belong to what was read last."""
         return any(number - max(stream.last_call, stream.last_line) <= _REACH for stream in self._open.values()
-                   if stream.candidate is not None or stream.frames)
+                   if stream.holds_failure)
 
     def end_message(self, source: str, process: str) -> None:
         """End the message of a process: it printed a record of level INFO that reports no failure."""
@@ -179,10 +184,10 @@ class FailureCollector:
         key = event.source, event.process
         stream = self._open.get(key)
         if stream is None:
+            if len(self._open) >= MOST_PROCESSES:
+                closed = (other for other, known in self._open.items() if not known.holds_failure)
+                self._close(self._open.pop(next(closed, next(iter(self._open)))))
             stream = self._open[key] = _Open()
-            if len(self._open) > _MOST_KEYS:
-                _, oldest = self._open.popitem(last=False)
-                self._close(oldest)
         return stream
 
     def _open_traceback(self, stream: _Open, event: Event) -> None:
@@ -419,7 +424,8 @@ class FailureCollector:
         if candidate is None:
             return
         place = candidate.frames[-1].path if candidate.frames else ""
-        key = (candidate.shape, candidate.exception or "", place, *_words_of(candidate.message.translate(_ZEROS)))
+        key = (candidate.shape, candidate.exception, place, candidate.served, candidate.advances,
+               *_words_of(candidate.message.translate(_ZEROS)))
         if key in self._shapes:
             return
         if len(self._shapes) < _MOST_SHAPES:
