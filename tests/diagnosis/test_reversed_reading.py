@@ -79,3 +79,15 @@ def test_a_planted_traceback_does_not_turn_a_log() -> None:
     report = diagnose(log + planted + times)
     assert report.primary == "model-config-refused"
     assert REVERSED not in report.notes
+
+
+def test_the_notes_name_the_lines_of_the_input() -> None:
+    lines = ["INFO 07-01 10:00:00 [api_server.py:1234] vLLM API server version 0.9.1",
+             "INFO 07-01 10:00:00 [api_server.py:1235] args: Namespace(model='widget')",
+             "... 20 lines omitted ...",
+             *(f"INFO 07-01 10:03:0{second} [bolts.py:1595] bolt" for second in range(9)),
+             "ERROR 07-01 10:04:00 [core.py:700] ValueError: the bolt is loose"]
+    report = diagnose(turned("\n".join(lines).encode()))
+    assert report.notes[0] == REVERSED
+    assert "Lines are omitted from the log (at line 11)." in report.notes
+    assert "vLLM 0.9.1, from line 13." in report.input_notes

@@ -93,6 +93,12 @@ def test_a_log_without_times_has_no_timeline(text):
     ("11-24 00:10:00", "11-24 00:11:01", 61.0),
     ("12-31 23:59:59", "01-01 00:00:01", 2.0),
     ("02-29 12:00:00", "03-01 12:00:00", 86400.0),
+    ("02-28 23:59:20", "03-01 00:00:30", 70.0),
+    ("2028-02-28 23:59:20", "03-01 00:00:30", 86470.0),
+    ("02-28 23:59:20", "2026-03-01 00:00:30", 70.0),
+    ("2027-12-31 23:59:59", "01-01 00:00:01", 2.0),
+    ("12-31 23:59:59", "2028-01-01 00:00:01", 2.0),
+    ("02-29 12:00:00", "2028-02-28 12:00:00", -86400.0),
     ("2026-11-24 00:10:00.25", "2026-11-24T00:10:01,5", 1.25),
     ("2026-11-24 00:10:00", "11-24 00:10:05", 5.0),
     ("11-24 00:10:05", "11-24 00:10:00", -5.0),
@@ -140,3 +146,19 @@ def test_the_reports_show_it(tmp_path):
     assert (document["total_seconds"], document["dominant"], len(document["phases"])) == (104.0, "profiling", 8)
     (tmp_path / "x.log").write_text("ValueError: x\n")
     assert "the log shows no phase of the start with its time" in run(cli, ["diagnose", "--timeline", str(tmp_path / "x.log")]).output
+
+
+START = """\
+INFO 07-01 10:00:05 [api_server.py:1234] vLLM API server version 0.9.1
+INFO 07-01 10:00:12 [core.py:58] Initializing a V1 LLM engine (v0.9.1) with config: model='widget'
+INFO 07-01 10:03:00 [gpu_model_runner.py:1595] Model loading took 5.0 GiB and 3.0 seconds
+"""
+READY = "INFO:     Application startup complete.\n"
+OTHER_ZONE = "2026-07-01 12:02:59,123 - sidecar - INFO - the bolt was sent\n"
+
+
+@pytest.mark.parametrize(("text", "total"), [
+    (START + READY, 175.0), (START + OTHER_ZONE + READY, 175.0), (OTHER_ZONE + START + READY, None)])
+def test_the_clock_of_another_program_is_not_mixed_in(text, total):
+    timeline = diagnose(text.encode()).timeline
+    assert (timeline and timeline.total_seconds) == total

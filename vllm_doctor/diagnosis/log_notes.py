@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from vllm_doctor.diagnosis.run import Run
@@ -22,6 +22,7 @@ class InputSummary(NamedTuple):
     runs: int
     asked: bool  # a start was asked for by its number
     slow: tuple[str, ...]  # patterns that took too long and were left out
+    line_of: Callable[[int], int]  # the number in the input of a line, which may have been read in another order
 
 
 def notes(analysis: RunAnalysis, summary: InputSummary) -> tuple[str, ...]:
@@ -35,7 +36,7 @@ def notes(analysis: RunAnalysis, summary: InputSummary) -> tuple[str, ...]:
     if run.phase and not run.begun:
         texts.append(message("The beginning of the server start is missing from the log."))
     if run.omissions:
-        lines = joined(", ", map(str, run.omissions))
+        lines = joined(", ", (str(summary.line_of(line)) for line in run.omissions))
         texts.append(message("Lines are omitted from the log (at line {lines}).", lines=lines))
     if analysis.fired and analysis.frontend is None and analysis.command is not None:
         if analysis.left_out:
@@ -57,7 +58,7 @@ def input_notes(analysis: RunAnalysis, summary: InputSummary) -> tuple[str, ...]
     run = analysis.run
     if analysis.releases.known:
         places = run.facts.observations("vllm_version")
-        how = message("line {number}", number=places[-1].line) if places and places[-1].line \
+        how = message("line {number}", number=summary.line_of(places[-1].line)) if places and places[-1].line \
             else message("the command or --vllm-version")
         release = message("vLLM {value}, from {how}", value=analysis.facts.get("vllm_version"), how=how)
     else:
@@ -70,17 +71,17 @@ def input_notes(analysis: RunAnalysis, summary: InputSummary) -> tuple[str, ...]
         message("{runs} starts, this is {number}; phase: {phase}.", runs=summary.runs, number=run.number,
                 phase=run.phase or message("none")),
         message("Rules with a pattern in the log: {hits}.", hits=joined(", ", sorted(run.hits)) or message("none")),
-        *_conflicting_measurements(run, analysis.facts),
+        *_conflicting_measurements(run, analysis.facts, summary),
     )
 
 
-def _conflicting_measurements(run: Run, names: Iterable[str]) -> list[str]:
+def _conflicting_measurements(run: Run, names: Iterable[str], summary: InputSummary) -> list[str]:
     """Return the measured facts that differ between ranks or lines, each with its place."""
     texts: list[str] = []
     for name in names:
         places = run.facts.observations(name)
         if run.facts.merge_of(name) in {"max", "min"} and len({fact.value for fact in places}) > 1:
-            values = [(f"{fact.value:g}" if isinstance(fact.value, float) else fact.value, fact.line)
+            values = [(f"{fact.value:g}" if isinstance(fact.value, float) else fact.value, summary.line_of(fact.line))
                       for fact in places[:4]]
             shown = joined(", ", (message("{value} (line {line})", value=value, line=line) for value, line in values))
             texts.append(message("{name} has several values: {shown}; {used} is used.", name=name, shown=shown,

@@ -41,6 +41,7 @@ class LogReading:
         self.remarks: tuple[str, ...] = ()
         self.is_page = False  # its starts are excerpts of a page, of several servers perhaps
         self.is_live = live
+        self._places: dict[int, int] = {}  # the lines of the input, by the lines read in another order
         self.session = LogSession(base, options, live=live)
         self.session.programs.typed = given.typed
         if redactor is not None:
@@ -68,7 +69,10 @@ class LogReading:
     def feed_rows(self, rows: Iterable[Row]) -> None:
         """Read rows that were made of the input's lines; they keep the numbers of these lines."""
         for row in rows:
-            self.session.miss(max(0, row.number - self.session.next_number()))
+            number = self.session.next_number()
+            if row.number < number:
+                self._places[number] = row.number
+            self.session.miss(max(0, row.number - number))
             self.session.feed(row.text.encode() + b"\n")
             self.session.miss(row.lines - 1)
 
@@ -92,10 +96,29 @@ class LogReading:
         runs = max(self.run_count - self._typed_only(), run.number)
         source = Source(self.path, lines.line_count, lines.byte_count, runs, run.number)
         summary = InputSummary(lines.encoding, tuple(lines.wrappers), lines.long_lines, runs - self._cells_only(),
-                               self.options.run is not None, tuple(sorted(self.session.matcher.slow)))
+                               self.options.run is not None, tuple(sorted(self.session.matcher.slow)), self._line_of)
         report = build(analysis, source, notes(analysis, summary), input_notes(analysis, summary))
         is_cut = report.status == "starting" and not report.findings and not self.is_live
-        return report.with_caveats(*self.remarks, *(self._endings(run) if is_cut else ()))
+        return self._numbered_as_in_input(report).with_caveats(
+            *self.remarks, *(self._endings(run) if is_cut else ()))
+
+    def _line_of(self, number: int) -> int:
+        """Return the number in the input of a line."""
+        return self._places.get(number, number)
+
+    def _numbered_as_in_input(self, report: Report) -> Report:
+        """Return the report with the input's line numbers where several rows stand on one line or in another order."""
+        if not self._places:
+            return report
+        line_of = self._line_of
+        findings = tuple(
+            finding._replace(evidence=tuple(one._replace(line=line_of(one.line)) for one in finding.evidence))
+            for finding in report.findings)
+        failure = report.failure and report.failure._replace(
+            line=line_of(report.failure.line), last_line=line_of(report.failure.last_line))
+        facts_at = {name: tuple({**place, "line": line_of(place["line"])} for place in found)
+                    for name, found in report.facts_at.items()}
+        return report._replace(findings=findings, failure=failure, facts_at=facts_at)
 
     def _endings(self, run: Run) -> tuple[str, ...]:
         """Return what to think of a start whose log ends before the server serves and shows no failure."""

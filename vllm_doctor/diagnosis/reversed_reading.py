@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from vllm_doctor.diagnosis.log_reading import LogReading
-from vllm_doctor.diagnosis.second_reading import numbered_as_in_input
 from vllm_doctor.logs.newest_first import is_newest_first, oldest_first
 from vllm_doctor.messages import message
 from vllm_doctor.reports.model import Report
@@ -26,11 +25,10 @@ def read(data: bytes, raw: LogReading) -> tuple[LogReading, Report] | None:
     lines = _lines(data)
     if not is_newest_first(lines):
         return None
-    rows = oldest_first(lines)
     reading = raw.anew(raw.options, live=False)
-    reading.feed_rows(rows)
+    reading.feed_rows(oldest_first(lines))
     reading.session.finish()
-    report = numbered_as_in_input(reading.report(), rows)
+    report = reading.report()
     counted = raw.session.lines
     source = report.source._replace(lines=counted.line_count, bytes=counted.byte_count)
     return reading, report._replace(source=source, notes=(REVERSED, *report.notes))

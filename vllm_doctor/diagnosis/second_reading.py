@@ -44,7 +44,7 @@ def read_again(data: bytes, first: LogReading, report: Report) -> Report:
         found = _read(rows, first)
         if not _is_better(found, report, data, note):
             continue
-        better = _presented(found, report, rows, note)
+        better = _presented(found, report, note)
         if better.cause is not None:
             return better
         best = best or better
@@ -57,7 +57,7 @@ def _read_completed(data: bytes, first: LogReading, report: Report) -> Report | 
     for rows, added in cut_message.completed(restored(data), first.base):
         again = _read(rows, first)
         if again.cause is not None and explains_more(again, report):
-            found.setdefault(again.cause.id, _presented(cut_message.without(again, added), report, rows, COMPLETED))
+            found.setdefault(again.cause.id, _presented(cut_message.without(again, added), report, COMPLETED))
     return next(iter(found.values())) if len(found) == 1 else None
 
 
@@ -68,29 +68,8 @@ def _read(rows: Sequence[Row], first: LogReading) -> Report:
     return again.report()
 
 
-def _presented(found: Report, first: Report, rows: Sequence[Row], note: str) -> Report:
-    return numbered_as_in_input(found._replace(source=first.source, notes=(*found.notes, note)), rows)
-
-
-def numbered_as_in_input(report: Report, rows: Sequence[Row]) -> Report:
-    """Return the report with the input's line numbers where several rows stand on one line or in another order."""
-    places: dict[int, int] = {}
-    following = 1
-    for row in rows:
-        number = max(following, row.number)
-        if number != row.number:
-            places[number] = row.number
-        following = number + row.lines
-    if not places:
-        return report
-    findings = tuple(finding._replace(evidence=tuple(
-        one._replace(line=places.get(one.line, one.line)) for one in finding.evidence)) for finding in report.findings)
-    failure = report.failure and report.failure._replace(
-        line=places.get(report.failure.line, report.failure.line),
-        last_line=places.get(report.failure.last_line, report.failure.last_line))
-    facts_at = {name: tuple({**place, "line": places.get(place["line"], place["line"])} for place in found)
-                for name, found in report.facts_at.items()}
-    return report._replace(findings=findings, failure=failure, facts_at=facts_at)
+def _presented(found: Report, first: Report, note: str) -> Report:
+    return found._replace(source=first.source, notes=(*found.notes, note))
 
 
 def _is_wanted(report: Report, data: bytes) -> bool:

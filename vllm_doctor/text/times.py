@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from calendar import isleap
 from datetime import datetime, timedelta
 from functools import lru_cache
 
@@ -10,7 +11,7 @@ from vllm_doctor.text.patterns import lazy_pattern
 _TIME = lazy_pattern(
     r"(?:(?P<year>\d{4})-)?(?P<month>\d\d)-(?P<day>\d\d)[ T](?P<clock>\d\d:\d\d:\d\d)(?:[.,](?P<part>\d{1,6}))?")
 _LEAP_YEAR = 2000  # stands for an unknown year: it has all days
-_YEAR = timedelta(days=366)
+_COMMON_YEAR = 2001
 _HALF = timedelta(days=183)
 
 
@@ -34,9 +35,16 @@ def seconds_between(earlier: str, later: str) -> float | None:
     if begin is None or end is None:
         return None
     if _LEAP_YEAR in {begin.year, end.year}:
-        begin, end = begin.replace(year=_LEAP_YEAR), end.replace(year=_LEAP_YEAR)
+        known = max(begin.year, end.year)
+        year = _LEAP_YEAR if _is_leap_day(begin) or _is_leap_day(end) else known if known > _LEAP_YEAR else _COMMON_YEAR
+        begin, end = begin.replace(year=year), end.replace(year=year)
+        length = timedelta(days=366 if isleap(year) else 365)
         if end - begin < -_HALF:
-            end += _YEAR
+            end += length
         elif end - begin > _HALF:
-            begin += _YEAR
+            begin += length
     return (end - begin).total_seconds()
+
+
+def _is_leap_day(time: datetime) -> bool:
+    return (time.month, time.day) == (2, 29)

@@ -17,9 +17,14 @@ class StartClock:
         self.phases: list[tuple[str, str]] = []  # each phase reached, with the last time printed by then
         self.serving = ""
         self.error = ""  # of the first error since the last phase was reached
+        self._is_yearless = False  # vLLM prints no year
 
     def see(self, time: str, level: str, text: str) -> None:
-        """Record the time of a line."""
+        """Record the time of a line; beside vLLM's, none of another program, whose clock may be of another zone."""
+        has_year = time[4:5] == "-"
+        if has_year and self._is_yearless:
+            return
+        self._is_yearless = not has_year
         self.first = self.first or time
         self.last = time
         if text.startswith(_WARM_UP) and any(phase == "kv-cache" for phase, _ in self.phases):

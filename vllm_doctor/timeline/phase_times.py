@@ -23,18 +23,17 @@ _ENGINE = ("profiling", "kv-cache", "graph-capture")  # what "init engine (profi
 def timeline(clock: StartClock, facts: Mapping[str, Any], releases: Releases) -> Timeline | None:
     """Return the timeline of a start, from its first line to the service, its failure or its last line.
 
-    None if the log has no clock or shows no phase of the start.
+    None if the log has no clock, or clocks that contradict each other, or shows no phase of the start.
     """
-    phases = [(phase, time) for phase, time in clock.phases if phase != "runtime" or not clock.serving]
-    if not clock.first or not phases or phases[0][0] == "runtime":
+    phases = [item for item in clock.phases if item[0] != "runtime"]
+    if not clock.first or not phases:
         return None
-    served = clock.serving or next((time for phase, time in phases if phase == "runtime"), "")
+    served = clock.serving or dict(clock.phases).get("runtime", "")
     end = served or clock.error or clock.last
     total = seconds_between(clock.first, end)
-    if total is None:
+    if total is None or total < 0:
         return None
-    total = max(total, 0.0)
-    begins = _begins(clock.first, _with_weights([item for item in phases if item[0] != "runtime"]), total)
+    begins = _begins(clock.first, _with_weights(phases), total)
     begins = _with_late_marker(_with_profiling(begins, facts), facts, total)
     ends = [*(begin for _, begin in begins[1:]), total]
     times = tuple(PhaseTime(phase, round(until - begin, 3), _printed(phase, facts))
