@@ -538,3 +538,13 @@ def test_a_traceback_that_a_restart_cuts_off_is_of_the_start_before_it(between: 
 def test_the_first_of_very_many_starts_can_be_asked_for() -> None:
     report = diagnose((SMALL + START * 40).encode(), Options(run=1))
     assert (report.source.run, report.primary) == (1, "kv-cache-too-small-for-max-len")
+
+
+def test_a_start_that_was_dropped_has_no_table_of_gpus_of_a_later_one() -> None:
+    table = ("| NVIDIA-SMI 550.54.15              Driver Version: 550.54.15      CUDA Version: 12.4     |\n"
+             "|   0  NVIDIA A100-SXM4-80GB          On  |   00000000:07:00.0 Off |                    0 |\n"
+             "| N/A   30C    P0             60W /  400W |    {used}MiB /  81920MiB |      0%      Default |\n"
+             "+-----------------------------------------+------------------------+----------------------+\n")
+    log = "".join(START + f"ERROR 05-06 10:00:05 [core.py:100] ValueError: bolt {number} is loose\n"
+                  + (table.format(used=1024 * number) if number in {3, 5} else "") for number in range(1, 20)).encode()
+    assert [diagnose(log, Options(run=run)).facts.get("gpu_used_gib") for run in (2, 3, 5)] == [None, 3.0, 5.0]

@@ -394,3 +394,8 @@ def test_a_forgotten_process_continues_nothing() -> None:
         reader.read(Line(1, f"(Worker_TP{number} pid={number}) ValueError: boom"))
     assert not reader.expects_continuation("\0Worker_TP0 pid=0")
     assert reader.expects_continuation("\0Worker_TP1 pid=1")
+
+
+def test_workers_of_ray_with_one_name_have_ranks_of_their_own() -> None:
+    first, second, again = read(*(f"(RayWorkerWrapper pid={pid}) bolt" for pid in (7, 8, 7)))
+    assert (first.rank, second.rank, again.rank) == (1, 2, 1)

@@ -2165,3 +2165,25 @@ def test_each_of_many_processes_that_print_at_once_keeps_its_calls() -> None:
              for rank in range(80)]
     failure = failure_of("\n".join(line for lines in zip(*ranks, strict=True) for line in lines) + "\n")
     assert failure.origin == Place("vllm", "vllm/v1/bolts.py", "turn", 42)
+
+
+SERVES_BEHIND_COMPOSE = ("web-1  | INFO 07-01 10:00:00 [api_server.py:1234] vLLM API server version 0.9.1\n"
+                         "db-1   | LOG:  the bolt is ready\n"
+                         "web-1  | INFO 07-01 10:02:00 [default_loader.py:272] Loading weights took 1.02 seconds\n"
+                         "web-1  | INFO:     Application startup complete.\n")
+
+
+def test_the_end_of_the_servers_container_is_a_failure_but_not_that_of_another_one() -> None:
+    report = diagnose((SERVES_BEHIND_COMPOSE + "web-1 exited with code 1\n").encode())
+    assert report.status == "failed"
+    assert report.failure is not None
+    assert (report.failure.message, report.failure.line) == ("web-1 exited with code 1", 5)
+    assert diagnose((SERVES_BEHIND_COMPOSE + "db-1 exited with code 1\n").encode()).status == "serving"
+
+
+@pytest.mark.parametrize("prefix", ["(EngineCore_DP0 pid=9) (RayWorkerWrapper pid=10{}) ", "(RayWorkerWrapper pid=10{}) "])
+def test_each_worker_of_ray_is_a_rank_also_behind_the_prefix_of_the_engine(prefix: str) -> None:
+    log = "(APIServer pid=1) INFO 11-24 00:18:00 [utils.py:233] non-default args: {'model': 'widget', 'tensor_parallel_size': 4}\n"
+    error = "ERROR 11-24 00:18:15 [gpu_worker.py:42] ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`\n"
+    report = diagnose((log + "".join(prefix.format(rank) + error for rank in range(4))).encode())
+    assert report.findings[0].ranks == "on 4 of 4 ranks"

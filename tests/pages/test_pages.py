@@ -186,3 +186,16 @@ def test_a_page_whose_head_has_no_end_shows_its_text() -> None:
     page = ("<!doctype html><html><head><title>Forum</title><body><p>It fails:</p><pre>INFO 11-20 11:30:13 [a.py:1] one\n"
             "ValueError: bolt 7</pre><p>Why?</p></body></html>")
     assert [line.text for line in lines_of(page)[0] if line.text] == ["It fails:", "INFO 11-20 11:30:13 [a.py:1] one", "ValueError: bolt 7", "Why?"]
+
+
+def test_the_ranks_of_two_servers_are_counted_apart() -> None:
+    worker = "(VllmWorkerProcess pid={}) INFO 10-08 20:33:48 multiproc_worker_utils.py:72] Worker ready; awaiting tasks\n"
+    banner = "INFO 10-08 {}:33:48 api_server.py:72] vLLM API server version 0.6.2\n"
+    error = ("(VllmWorkerProcess pid=20) ERROR 10-08 21:33:50 multiproc_worker_utils.py:72] Exception in worker VllmWorkerProcess while "
+             "processing method load_model: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has a total capacity of 23.69 GiB of which "
+             "1.00 GiB is free.\n")
+    report = diagnose(f"### Your current environment\n\nFirst I tried this on three of my GPUs:\n\n```\n{banner.format(20)}{worker.format(10)}"
+                      f"{worker.format(11)}```\n\nThen I tried this on another machine with two GPUs, and got this output:\n\n```\n"
+                      f"{banner.format(21)}{worker.format(20)}{error}```\nAny ideas what could be wrong with it?\n".encode())
+    assert report.source.run == 2
+    assert report.facts["ranks_at_least"] == 2

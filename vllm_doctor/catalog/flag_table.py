@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from packaging.version import Version
 
 from vllm_doctor.catalog.flag_file import table
+from vllm_doctor.catalog.release_numbers import is_untagged
 from vllm_doctor.text.patterns import lazy_pattern
 
 
@@ -27,7 +28,6 @@ COMPUTED: Final = Computed()
 _HUMAN_INT = lazy_pattern(r"\d+|\d+(?:\.\d+)?[kmgt]|\d+[KMGT]")
 _JSON_START = ("{", "[", '"')
 _NUMBERS = {"int": int, "float": float}
-_UNTAGGED = lazy_pattern(r"v?0\.[01]\.dev")  # the version of a build from a checkout without tags
 
 
 class History(NamedTuple):
@@ -240,7 +240,7 @@ def release_index(version: str | None) -> int:
     if version in _positions():
         return _positions()[version]
 
-    if _UNTAGGED.match(version.strip()):
+    if is_untagged(version):
         return newest
     try:
         wanted = Version(version.strip())

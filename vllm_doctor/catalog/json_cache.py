@@ -23,7 +23,11 @@ def cached(source: Path, files: Iterable[Path], make: Callable[[], Any]) -> Any:
 
     `files` are those that the value depends on.
     """
-    path = _cache_folder() / f"{source.stem}-{zlib.crc32(str(source).encode()):08x}.json"
+    try:
+        folder = _cache_folder()
+    except RuntimeError:  # the user has no home directory
+        return json.loads(json.dumps(make(), default=str))
+    path = folder / f"{source.stem}-{zlib.crc32(str(source).encode()):08x}.json"
     stamp = _stamp(files)
     found = _read(path, stamp)
     if found is None:
@@ -59,5 +63,10 @@ def _write(path: Path, content: bytes) -> None:
     """Write to a temporary file and rename it, so that no other process reads half a file."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with tempfile.NamedTemporaryFile("wb", dir=path.parent, delete=False) as file:
-        file.write(content)
-    Path(file.name).replace(path)
+        try:
+            file.write(content)
+            file.close()
+            Path(file.name).replace(path)
+        except OSError:
+            Path(file.name).unlink(missing_ok=True)
+            raise

@@ -55,7 +55,7 @@ _SHAPES: dict[str, tuple[int, int, int] | tuple[int, int, int, bool]] = {
 _SEPARATORS = lazy_pattern(r"[_\s]+")
 # A version between the family and the size would make it another model; a suffix names a variant of the same shape.
 _NOT_BEFORE = lazy_pattern(r"[a-z0-9.]$|(?:distill|deepseek|codellama|coder|vl|math|omni|audio|embedding|reranker)-?$")
-_NOT_AFTER = lazy_pattern(r"^[a-z0-9.]|^-(?:a\d|vl|omni|audio|distill|zero-)")
+_NOT_AFTER = lazy_pattern(r"^[a-z0-9.]|^-(?:a\d|vl|omni|audio|distill|mini|multimodal|zero-)")
 
 
 def kv_shape(model: str) -> KvShape | None:

@@ -15,6 +15,8 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
+from vllm_doctor.catalog.release_numbers import is_untagged
+
 MAX_ROWS = 400  # rows that are searched for a name that many modules have
 
 Indices = frozenset[int]
@@ -165,8 +167,8 @@ def possible_releases(release: str | None) -> Indices:
         version = Version((release or "").strip())
     except InvalidVersion:
         return frozenset()
-    if version.release[:2] < (0, 2) and version.is_devrelease:
-        return frozenset()  # 0.1.dev1: a build from a checkout without tags
+    if is_untagged(version.public):
+        return frozenset()
     public = Version(version.public)
     known = [Version(one) for one in releases()]
     if public in known:

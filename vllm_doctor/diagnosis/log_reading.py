@@ -177,8 +177,5 @@ class LogReading:
 
     def _cards_of(self, run: Run) -> tuple[Card, ...]:
         """Return the GPUs shown after the output of a start began, and before that of the next one."""
-        begins = [other.first_line for other in self.runs]
-        at = self.runs.index(run) if run in self.runs else 0
-        low = begins[at] if at else 0
-        high = next((line for line in begins[at + 1:] if line), None)
-        return tuple(card for card in self.cards if card.line >= low and (high is None or card.line < high))
+        begin = run.first_line if run.number > 1 else 0
+        return tuple(card for card in self.cards if card.line >= begin and not 0 < run.end_line <= card.line)

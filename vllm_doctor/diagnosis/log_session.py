@@ -90,7 +90,7 @@ class LogSession:
         self.finder.finish()
         if self.current.last_line:
             self._end_run()
-            self._begin_run(self.events.begin_run())
+            self._begin_run(self.events.begin_run(), self.next_number())
         self._run_begins = False
         self.finder = CommandFinder()
 
@@ -146,7 +146,7 @@ class LogSession:
             return
         if event.run != self.current.number:
             self._end_run()
-            self._begin_run(event.run)
+            self._begin_run(event.run, event.line)
         if line.text != original:
             self.current.hidden_texts.remember(line.number, line.text, original)
         self.record(event, line.text)
@@ -204,8 +204,9 @@ class LogSession:
         self.settle()
         self._record_cut_raises()
 
-    def _begin_run(self, number: int) -> None:
+    def _begin_run(self, number: int, line: int) -> None:
         ended = self.current
+        ended.end_line = line
         ended.command = self.finder.command
         self._run_begins = True
         run = self._new_run(number)

@@ -50,7 +50,7 @@ class Recorder:
             run.releases = run.releases.narrow(event.releases)
         if event.time and not times and " ip=" not in event.process:  # another machine has another clock
             run.clock.see(event.time, event.level, event.text)
-        if event.rank is not None and "Ray" not in event.process:  # whose workers print no rank
+        if event.rank is not None and not ("Ray" in event.process or "Ray" in event.source):  # Ray prints no rank
             run.ranks.add(event.rank)
             if event.is_code and not _serves(run):  # a serving server's lines may be skipped
                 self._record_size(run, event)

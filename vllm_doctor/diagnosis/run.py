@@ -88,6 +88,7 @@ class Run:
         self._raised_line = 0  # where the exception is that ended it
         self._chained = False  # the next traceback belongs to the one before
         self.first_line = 0
+        self.end_line = 0  # the first line of the next start
         self.last_line = 0  # that is not known to be healthy
         self.healthy_line = 0  # the last one, or the first behind something open where shortcuts are taken
         self.has_output = False  # a server, a library or Python printed a line of it

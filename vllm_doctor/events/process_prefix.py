@@ -62,7 +62,7 @@ class ProcessNames:
             named = _RANK_SOURCE.search(source)
             if named:
                 rank = int(named[1])
-            elif "RayWorker" in source and not process:  # else the engine passes it on, with a prefix of its own
+            elif "RayWorker" in source and "Worker" not in process:  # perhaps behind the prefix of the engine
                 rank = self._ranks.setdefault(source, len(self._ranks) + 1)
         if start == len(first) and not source and len(self._known) < _MAX_PROCESSES:
             self._known[first] = process, rank
@@ -79,6 +79,8 @@ class ProcessNames:
             return self._ranks.setdefault(f"{name} {pid}", 1 + sum(k.startswith(name) for k in self._ranks))
         if name in {"Worker", "VllmWorker"}:
             return 0
+        if name.startswith("Ray"):  # whose name is that of all workers
+            return self._ranks.setdefault(f"{name} pid={pid}", len(self._ranks) + 1)
         return self._ranks.setdefault(name, len(self._ranks))
 
 

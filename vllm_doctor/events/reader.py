@@ -104,6 +104,7 @@ class EventReader:
         """Begin another server start whatever its messages say; return its number. No message goes on in it."""
         self._streams.clear()
         self._open.clear()
+        self._processes.forget()
         return self._runs.begin()
 
     def expects_any_continuation(self, number: int) -> bool:

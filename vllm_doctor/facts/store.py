@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from vllm_doctor.catalog.release_numbers import is_untagged
 from vllm_doctor.facts.last_items import add_last
 from vllm_doctor.facts.python_literals import Repr, read_pairs, read_value
 from vllm_doctor.logs.untrusted_text import HIDDEN
@@ -21,7 +22,6 @@ _QUANTITY = lazy_pattern(r"\s*(-?\d[\d,]*(?:\.\d*)?|-?\.\d+)\s*([KMGT]?)i?(B(?:y
 _INTEGER = lazy_pattern(r"\s*(-?(?:\d{1,3}(?:,\d{3})+|\d[\d_]*)(?:\.\d+)?),?\s*(?:([kKmMgGtT])\s*)?$")
 # Without `.dev1+gabc`.
 _VERSION = lazy_pattern(r"[vV]?(\d{1,9}(?:\.\d{1,9}){1,5}(?!\d)(?:\.post\d{1,6}|rc\d{1,6}|[ab]\d{1,6})?)")
-_UNTAGGED = ("0.1.dev", "0.0.")  # a build from sources without git tags does not know its version
 _MAX = 1e18  # no quantity of a log is larger
 _KEEP = 8  # observations kept at each end of a fact's list
 
@@ -97,7 +97,7 @@ def convert(kind: str, text: Any) -> Any:
         return None if value is None else int(value)
     if kind == "version":
         match = _VERSION.match(re.sub(r"(?<=\d)-(?=\d)", ".", words))  # a path may have dashes: vllm-0-10-0
-        return match[1] if match and not words.startswith(_UNTAGGED) else None
+        return match[1] if match and not is_untagged(words) else None
     if kind == "platform":  # cuda:7 is the platform and the index of the device
         words = words.partition(":")[0]
     return words or None
@@ -110,7 +110,7 @@ def _convert_plain(kind: str, words: str) -> Any:
     if kind in {"float", "gib"}:
         number = words.removesuffix(" GiB") if kind == "gib" else words
         return float(number) if number.replace(".", "", 1).isdecimal() else None
-    if kind == "version" and not words.startswith(_UNTAGGED):
+    if kind == "version" and not is_untagged(words):
         parts = words.split(".")
         return words if len(parts) > 1 and all(part.isdecimal() for part in parts) else None
     return None

@@ -25,6 +25,7 @@ from vllm_doctor.failures.signature import signature
 from vllm_doctor.text.patterns import lazy_pattern
 
 _FINAL = 8  # lines from the end within which a record of an error is the last word of a start
+_CONTAINER_EXIT = lazy_pattern(r"(?P<name>\S{1,200}) exited with code [1-9]\d{0,9}(?: \(restarting\))?")
 _INTERFACE = (*frames.OFFLINE, "vllm/engine/arg_utils.py", "vllm/utils", "vllm/engine/")
 _MISUSED = lazy_pattern(
     r"got (?:an unexpected keyword|multiple values)|missing \d+ required|LLM\w{0,60}' object has no attribute")
@@ -101,11 +102,17 @@ def find(collected: FailureCollector, start: Start, proofs: Sequence[Proof],
         chosen = next((one for one in collected.candidates() if not is_teardown(one)), None)
     if chosen is None or start.status not in {"serving", "stopped"}:
         return chosen and _with_cut_calls(_with_class(chosen, candidates), candidates)
-    if is_consequence(chosen):
+    if is_consequence(chosen) and not _ends_container(chosen, collected):
         chosen = _of_answer(chosen, candidates, start)
     elif chosen.shape == "record":
         chosen = next((one for one in candidates if one.shape in _EXCEPTIONS and one not in lasting), chosen)
     return _reason_of_answer(chosen, collected) if chosen is not None and chosen.shape == "http" else chosen
+
+
+def _ends_container(candidate: Candidate, collected: FailureCollector) -> bool:
+    """Return whether it is Docker Compose's line on the end of the server's container, not on that of another one."""
+    found = _CONTAINER_EXIT.fullmatch(candidate.message)
+    return found is not None and collected.is_source(found["name"])
 
 
 def _with_class(chosen: Candidate, candidates: Sequence[Candidate]) -> Candidate:

@@ -95,10 +95,13 @@ class FailureCollector:
         self._plain: deque[tuple[Candidate, str]] = deque(maxlen=_TAIL)  # the last lines that are nothing else
         self.exit_status: int | None = None  # of the command, where `run` knows it
         self.records = 0  # lines that vLLM's logger wrote
+        self._sources: set[str] = set()  # of such lines
 
     def see(self, event: Event, phase: str, *, served: bool, advances: int, may_quote_client: bool = False) -> None:
         """Read one event; one that may be a client's words (`may_quote_client`) does not tell how a process ended."""
         self.records += bool(event.level)
+        if event.releases and event.source and len(self._sources) < MOST_PROCESSES:
+            self._sources.add(event.source)
         text = event.text
         stream = self._stream(event)
         if stream.candidate is not None and self._continue_message(stream, event):
@@ -142,6 +145,10 @@ class FailureCollector:
         """Read the calls of a traceback again; its first line was just read."""
         stream = self._stream(head)
         stream.frames, stream.last_call = list(calls.frames), head.line + calls.last_line
+
+    def is_source(self, name: str) -> bool:
+        """Return whether the wrappers of lines that vLLM's logger wrote have a name, such as a container's."""
+        return any(name in source.split(" / ") for source in self._sources)
 
     def may_continue(self, number: int) -> bool:
         """Return whether the line of that number may belong to what was read last."""
