@@ -21,7 +21,7 @@ class IndexHook(BuildHookInterface):  # type: ignore[type-arg]
         sys.path.insert(0, self.root)
         from jinja2 import ModuleLoader  # noqa: PLC0415 - like the package itself, of the environment of the build
 
-        from vllm_doctor.catalog.yaml_catalog import CATALOGS, parsed  # noqa: PLC0415
+        from vllm_doctor.catalog.yaml_catalog import CATALOGS, parse_yaml  # noqa: PLC0415
         from vllm_doctor.reports import to_text  # noqa: PLC0415
         from vllm_doctor.rulebase.compiler import compile_rules  # noqa: PLC0415
         from vllm_doctor.rulebase.loader import COMPILED  # noqa: PLC0415
@@ -31,7 +31,7 @@ class IndexHook(BuildHookInterface):  # type: ignore[type-arg]
         made = {package / "_rules" / COMPILED: json.dumps(compile_rules(root / "rules"), default=str)}
         for name in CATALOGS:
             source = package / "catalog" / name
-            made[source.with_suffix(".json")] = json.dumps(parsed(source))
+            made[source.with_suffix(".json")] = json.dumps(parse_yaml(source))
         made[to_text.COMPILED / ModuleLoader.get_module_filename(to_text.TEMPLATE)] = to_text.compiled()
         folder = Path(tempfile.mkdtemp())
         for place, text in made.items():

@@ -155,10 +155,12 @@ INFO 07-01 10:03:00 [gpu_model_runner.py:1595] Model loading took 5.0 GiB and 3.
 """
 READY = "INFO:     Application startup complete.\n"
 OTHER_ZONE = "2026-07-01 12:02:59,123 - sidecar - INFO - the bolt was sent\n"
+SAME_ZONE = "2026-07-01 10:03:25,123 - INFO - bolts.py:256 - the bolt was sent\n"
 
 
 @pytest.mark.parametrize(("text", "total"), [
-    (START + READY, 175.0), (START + OTHER_ZONE + READY, 175.0), (OTHER_ZONE + START + READY, None)])
+    (START + READY, 175.0), (START + OTHER_ZONE + READY, 175.0), (OTHER_ZONE + START + READY, 175.0),
+    (START + SAME_ZONE + READY, 200.0)])
 def test_the_clock_of_another_program_is_not_mixed_in(text, total):
     timeline = diagnose(text.encode()).timeline
     assert (timeline and timeline.total_seconds) == total

@@ -88,7 +88,6 @@ class Flag(NamedTuple):
     inverses: History
     keywords: History
     deprecations: History
-
     replaced_by: Replacement | None = None
 
     @property
@@ -143,7 +142,6 @@ class Flag(NamedTuple):
         index = release_index(version)
         return any(first <= index <= last for first, last in self.life)
 
-
     def default(self, version: str | None = None) -> Any:
         """Return the default: a JSON value, None (unset, or vLLM decides) or COMPUTED."""
         return self.defaults.at(release_index(version))
@@ -167,7 +165,6 @@ class Flag(NamedTuple):
     def negation(self, version: str | None = None) -> str | None:
         """Return the spelling that switches the flag off in that release, or None."""
         return f"--no-{self.name.removeprefix('--')}" if self.negations.at(release_index(version)) else None
-
 
     def deprecated(self, version: str | None = None) -> bool:
         """Return whether that release marks the flag as deprecated."""
@@ -239,7 +236,6 @@ def release_index(version: str | None) -> int:
         return newest
     if version in _positions():
         return _positions()[version]
-
     if is_untagged(version):
         return newest
     try:
@@ -270,7 +266,6 @@ def flag(name: str) -> Flag:
         inverses=_history(entry, "inverse"),
         keywords=_history(entry, "keyword"),
         deprecations=_history(entry, "deprecated"),
-
         replaced_by=_replacement(entry["replaced_by"]) if "replaced_by" in entry else None,
     )
 

@@ -6,8 +6,6 @@ import re
 
 from vllm_doctor.text.patterns import lazy_pattern
 
-__all__ = ["NAMES", "gib_of", "total_for_gpu"]
-
 # GiB; all words must occur in the GPU's name, and the first match counts. Drivers and ECC change the total by 0.1-0.3.
 # GPUs sold with two memory sizes under one name (H20, RTX 3080) are listed with the size in the name, or not at all.
 _TOTALS: tuple[tuple[str, float], ...] = (

@@ -1,6 +1,6 @@
 """Read names.jsonl.xz, the table of names in each vLLM release that tools/build_names.py generates.
 
-The table has one row per line (see that tool for its format), parsed when it is looked up. Use it through `names`.
+The table has one row per line (see that tool for its format), version_of when it is looked up. Use it through `names`.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def spans_of(found: Indices) -> list[tuple[int, int]]:
 
 
 @lru_cache(maxsize=1024)
-def parsed(release: str) -> Version:
+def version_of(release: str) -> Version:
     """Return a release of the table as a comparable version."""
     return Version(release)
 
@@ -170,7 +170,7 @@ def possible_releases(release: str | None) -> Indices:
     if is_untagged(version.public):
         return frozenset()
     public = Version(version.public)
-    known = [Version(one) for one in releases()]
+    known = [version_of(one) for one in releases()]
     if public in known:
         return frozenset({known.index(public)})
     before = sum(one < public for one in known) - 1
@@ -179,7 +179,7 @@ def possible_releases(release: str | None) -> Indices:
 
 def below(index: int) -> str:
     """Return the specifier of the releases up to one of the table: `<0.13`, or `<0.9.0.1` within a minor release."""
-    current = parsed(releases()[index])
-    if index + 1 < len(releases()) and parsed(releases()[index + 1]).release[:2] == current.release[:2]:
+    current = version_of(releases()[index])
+    if index + 1 < len(releases()) and version_of(releases()[index + 1]).release[:2] == current.release[:2]:
         return f"<{releases()[index + 1]}"
     return f"<{current.major}.{current.minor + 1}"  # not the table's next release, which may not be the next published

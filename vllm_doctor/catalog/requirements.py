@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-from vllm_doctor.catalog.name_table import parsed, row_of
+from vllm_doctor.catalog.name_table import row_of, version_of
 
 _DISTRIBUTIONS = {  # import name -> name on the package index, if they differ in more than dashes
     "PIL": "pillow", "cv2": "opencv-python-headless", "yaml": "pyyaml", "zmq": "pyzmq", "google": "protobuf",
@@ -80,7 +80,7 @@ def _specifier(parts: list[str]) -> str:
 def _at(points: list[list[Any]], release: str) -> str | None:
     current: str | None = None
     for start, value in points:
-        if parsed(start) <= parsed(release):
+        if version_of(start) <= version_of(release):
             current = value
     return current
 
@@ -88,6 +88,6 @@ def _at(points: list[list[Any]], release: str) -> str | None:
 def _next_minimum(points: list[list[Any]], release: str) -> str:
     """Return the next higher minimum version that a later release requires; "" if there is none."""
     for start, value in points:
-        if parsed(start) > parsed(release) and value and (match := re.search(r"[>=]=([\d.]+)", value)):
+        if version_of(start) > version_of(release) and value and (match := re.search(r"[>=]=([\d.]+)", value)):
             return match[1]
     return ""

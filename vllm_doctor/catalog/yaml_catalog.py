@@ -18,10 +18,12 @@ def read_catalog(name: str) -> Any:
     """Return the value of a catalog: from JSON, which takes a fiftieth of the time."""
     source = Path(__file__).with_name(name)
     shipped = source.with_suffix(".json")
-    return json.loads(shipped.read_bytes()) if shipped.exists() else cached(source, [source], partial(parsed, source))
+    if shipped.exists():
+        return json.loads(shipped.read_bytes())
+    return cached(source, [source], partial(parse_yaml, source))
 
 
-def parsed(source: Path) -> Any:
+def parse_yaml(source: Path) -> Any:
     """Return the value of a YAML file of this package."""
     import yaml  # noqa: PLC0415 - the values are cached
 

@@ -134,7 +134,7 @@ def _status(analysis: RunAnalysis) -> str:
                 for item in analysis.fired)
     if fatal and not run.serving_line:
         return "failed"
-    # A request's error ends in a traceback too: it is told right before it, or by it.
+    # A request's error ends in a traceback too: the rule's line is the traceback's own, or the one before it.
     return run.state(any(_of_a_request(item, run) and item.hits.latest.line >= run.crash_line - 1
                          for item in analysis.fired))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+LEVELS = "DEBUG|INFO|WARNING|ERROR|CRITICAL"
+"""The levels of records, as alternatives of an expression."""
 QUIET_LEVELS = frozenset({"DEBUG", "INFO", "WARNING"})
 """Levels of records that report no failure."""
 

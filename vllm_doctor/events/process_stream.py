@@ -42,13 +42,15 @@ class ProcessStream:
         """Return whether a traceback or a message may go on."""
         return self.inside or self.detail > 0
 
-    def open(self, level: str) -> None:
+    def open(self, level: str, indent: int = 0) -> None:
         """Begin a traceback."""
+        self.indent = indent
         self.frames, self.code = [], ""
         self.inside, self.detail, self.level, self.other_messages = True, 0, level, 0
 
     def begin_message(self, message: str) -> None:
         """Begin the message of an exception without a traceback; pydantic prints three lines for each error."""
+        self.indent = 0
         lines = max(_BARE_DETAIL, 3 * validation_errors(message))
         self.detail, self.last_frames, self.message = min(lines, _MAX_DETAIL), "", [message]
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from vllm_doctor.events.code_paths import frame
 from vllm_doctor.events.environment_reads import variable_read
-from vllm_doctor.events.event import Event
+from vllm_doctor.events.event import LEVELS, Event
 from vllm_doctor.events.exception_messages import (
     begins_message,
     continues_sentence,
@@ -35,7 +35,7 @@ from vllm_doctor.text.traceback_head import TRACEBACK, TRACEBACK_WORDS
 
 _OF_PATH_FILE = lazy_pattern(r"(?:<frozen site>|\bsite\.py):addpackage\b")
 """Python reports a broken line of a .pth file in each process that starts, and goes on."""
-_LEVEL_WORD = lazy_pattern(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\b[: ]")
+_LEVEL_WORD = lazy_pattern(rf"(?P<level>{LEVELS})\b[: ]")
 _MARKED = lazy_pattern(
     r"\s*(?:[-*>] )?(?P<mark>`{1,3}|\*{2,3})(?P<slant>_?)(?=[A-Za-z])(?P<text>.*)(?P=slant)(?P=mark)\s*$")
 """A message that a page shows as code or bold, with the marks for it."""
@@ -254,7 +254,7 @@ class EventReader:
     def open_message(self, number: int, key: str, message: str) -> None:
         """Record that a process began an exception's message, which may continue."""
         stream = self._stream(key)
-        stream.inside, stream.indent = False, 0
+        stream.inside = False
         stream.begin_message(message)
         self._update_open(key, stream, number)
 
@@ -282,7 +282,6 @@ class EventReader:
         """
         stream = self._stream(key)
         stream.open(event.level)
-        stream.indent = 0
         self._end(stream, event, message, event.frames)
         self._update_open(key, stream, number)
 
@@ -309,15 +308,13 @@ class EventReader:
         if joined is not None:
             return self._read_joined(stream, event, joined)
         if TRACEBACK in message:
-            stream.open(level)
-            stream.indent = len(message) - len(message.lstrip(" "))
+            stream.open(level, len(message) - len(message.lstrip(" ")))
             has_message = not message.lstrip(" |+").startswith(TRACEBACK)  # `EngineCore hit an exception: Traceback …`
             return event._replace(releases="", is_code=not has_message)
         if stream.indent and (stream.inside or stream.detail) and not message[:stream.indent].strip():
             message = message[stream.indent:]
         if not stream.inside and _FRAME.match(message):  # the head of the traceback is missing, or it is Ray's
-            stream.open(level)
-            stream.indent = max(0, len(message) - len(message.lstrip(" ")) - 2)  # calls are indented by two spaces
+            stream.open(level, max(0, len(message) - len(message.lstrip(" ")) - 2))  # calls are indented by two spaces
             message = message[stream.indent:]
         if stream.inside:
             if logged and level not in {"ERROR", "CRITICAL", stream.level}:
@@ -344,7 +341,6 @@ class EventReader:
         """Read one line that holds a traceback or the rest of one; its exception may be in the next line."""
         if joined.has_head or not stream.inside:
             stream.open(event.level)
-            stream.indent = 0
         stream.frames.extend(joined.frames[:MAX_FRAMES - len(stream.frames)])
         if not joined.exception:
             return event._replace(text=joined.prefix or event.text, releases="", is_code=not joined.prefix)

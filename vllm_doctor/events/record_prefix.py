@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from vllm_doctor.events.event import LEVELS
 from vllm_doctor.events.process_prefix import PROCESS
 from vllm_doctor.logs.line_prefix import QUOTING
 from vllm_doctor.logs.wrappers.byte_patterns import JSON, WRAPPER, process_of
@@ -16,7 +17,7 @@ from vllm_doctor.logs.wrappers.structured import level_name
 from vllm_doctor.text.patterns import lazy_pattern, portable
 
 _RECORD = lazy_pattern(
-    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) "
+    rf"(?P<level>{LEVELS}) "
     r"(?P<time>(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?) "
     r"(?:\[(?P<file>[\w./-]+):\d+\]|(?P<old>[\w./-]+):\d+\])(?: |$)",
 )
@@ -27,23 +28,23 @@ _PLACE = lazy_pattern(r"\s{0,4}\[[A-Za-z_][\w/-]*\.py:\d+\] ?")  # a record whos
 _OWN_RECORD = lazy_pattern(
     r"(?P<time>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)(?:[.,]\d{1,9})? "
     r"(?P<name>(?:- )?vllm(?:\.\w{1,60}){0,8} (?:- |\d{1,9} ))?"
-    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)"
+    rf"(?P<level>{LEVELS})"
     r"(?(name) {1,8}(?:-(?: |$))?| {1,4}(?:\d{1,9} )?\[[\w./-]{1,200}\.py:\d{1,6}\](?: |$))",
     cues=(".py:", "vllm"),
 )
 _PYTHON_RECORD = lazy_pattern(  # of a program that configures Python's logging: its time has milliseconds
     r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),\d{3} {1,4}(?:- )?(?:\[?[\w./:-]{1,100}\]? (?:- )?)?"
-    r"\[?(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\]?(?: -|:)? {1,8}(?=\S)",
+    rf"\[?(?P<level>{LEVELS})\]?(?: -|:)? {{1,8}}(?=\S)",
 )
 _TRACING_RECORD = lazy_pattern(  # NVIDIA Dynamo, whose Python records are written by Rust's `tracing`
     r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d{1,9})?Z {1,2}(?P<level>TRACE|DEBUG|INFO|WARN|ERROR) "
     r"[A-Za-z_][\w:.]{0,200}: ")
 _TIMELESS = lazy_pattern(  # a shortened record: without its time and mostly without its process id
     r"(?:\((?:EngineCore|Worker|VllmWorker|APIServer)\w*(?: pid=[^\s()]{1,9})?\) )?"
-    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?=\[)",
+    rf"(?P<level>{LEVELS}) (?=\[)",
     cues=("INFO [", "WARNING [", "ERROR [", "CRITICAL [", "DEBUG ["),
 )
-_UVICORN = lazy_pattern(r"(?P<level>INFO|WARNING|ERROR|CRITICAL|DEBUG): {1,6}(?=\S)",
+_UVICORN = lazy_pattern(rf"(?P<level>{LEVELS}): {{1,6}}(?=\S)",
                 cues=("INFO: ", "WARNING: ", "ERROR: ", "CRITICAL: ", "DEBUG: "))
 _BYTES_PROCESS = process_of(r"(?P<process>\w+ pid=\d+)")
 _INFO_RECORD = lazy_pattern(portable(

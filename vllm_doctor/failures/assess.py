@@ -63,11 +63,10 @@ class Proof(NamedTuple):
 
     line: int
     text: str
-    level: str = ""
 
 
 class Start(NamedTuple):
-    """How the start stands that the failure is of."""
+    """State of the server start that decides which candidates count."""
 
     status: str  # as the markers and rules tell it
     phase: str
@@ -365,7 +364,8 @@ def _of_proof(proof: Proof, candidates: Iterable[Candidate]) -> Candidate:
     if raised is not None:
         return Candidate(proof.line, proof.line, "quoted", raised.name, raised.message,
                          introduction=raised.introduction, module=raised.module)
-    message = error_lines.argument_parser_error(text) or error_lines.record_message(text)
+    rejection = error_lines.argument_parser_error(text)
+    message = error_lines.record_message(text) if rejection is None else rejection.text
     return Candidate(proof.line, proof.line, "record", None, message)
 
 

@@ -54,7 +54,7 @@ class _Open:
     record: Candidate | None = None  # what was read last, if it is one
     heading: Candidate | None = None  # the record right before the traceback
     reported_message: str = ""  # the message that the line with which the traceback began has
-    named: str | None = None  # the class of the exception, where the line with which the traceback began has it
+    named: str | None = None  # the class of the exception, in the first line of the traceback, as IPython prints it
     state: tuple[str, bool, int] = ("", False, 0)  # phase, served and advances at that line
     group: int = 0
     chained: bool = False
@@ -228,12 +228,10 @@ class FailureCollector:
         group = stream.group
         if not group:
             return
-        for place, candidate in enumerate(self._first):
-            if candidate.group == group and not candidate.chain:
-                self._first[place] = candidate._replace(chain=how)
-        for place, candidate in enumerate(self._last):
-            if candidate.group == group and not candidate.chain:
-                self._last[place] = candidate._replace(chain=how)
+        for kept in (self._first, self._last):
+            for place, candidate in enumerate(kept):
+                if candidate.group == group and not candidate.chain:
+                    kept[place] = candidate._replace(chain=how)
 
     @staticmethod
     def _is_source(stream: _Open, event: Event) -> bool:
@@ -287,9 +285,9 @@ class FailureCollector:
             stream.frames = []
             if stream.ignored and (is_omission(text) or event.line - stream.ignored_line > _IGNORED_REACH):
                 stream.ignored = False
-        found = None if may_quote_client else error_lines.argument_parser_error(text)
-        if found is not None:
-            self._begin(stream, event, "fatal", None, found, state, introduction=error_lines.other_program(text))
+        rejection = None if may_quote_client else error_lines.argument_parser_error(text)
+        if rejection is not None:
+            self._begin(stream, event, "fatal", None, rejection.text, state, introduction=rejection.program)
             return
         answer = error_lines.http_answer(text)
         if answer is not None:

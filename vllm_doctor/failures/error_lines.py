@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
+from vllm_doctor.events.event import LEVELS
 from vllm_doctor.text.patterns import lazy_pattern
 
-# Lines behind which the message is over, whatever it was.
 _LONGEST = 500  # characters of a line that are looked at
 _SENTENCE_WORDS = 4
+# Lines behind which the message is over, whatever it was.
 _OVER = lazy_pattern(
-    r"\s*(?:Traceback \(most|The above exception was|During handling of|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)[ :]"
+    r"\s*(?:Traceback \(most|The above exception was|During handling of|(?:" + LEVELS + r")[ :]"
     r"|\[rank ?\d+\]:?\[|\[[WEIF]\d|Process [\w-]+:|Exception ignored|sys:\d|nanobind: |Killed\b|Aborted\b"
     r"|Segmentation|[$#>+] |\w*[\w.-]*@[\w.-]+[:$#]|\(\S+ pid=\d+\)|/\S+\.py:\d+: \w*Warning|warnings\.warn"
     r"|Future exception|future: <|\d{4}-\d\d-\d\d[ T]\d\d:\d\d|Loading |Capturing |Processed prompts|Name: |Version: "
@@ -116,7 +118,7 @@ _SOURCE_LINE = lazy_pattern(
     r"| {4,40}\^{3,}| {0,40}[~^]{4,}\s*$"
     r"| {0,8}File \"[^\"]{0,300}(?:\"(?:, line \d{0,9},?)?)?$")  # a call that is cut off
 _DEVICE_MEMORY = lazy_pattern(
-    r"\b(?:CUDA|HIP|XPU|NPU) out of memory|(?:CUDA|HIP)(?: driver)? error: out of memory|CUBLAS_STATUS_ALLOC_FAILED")
+    r"\b(?:CUDA|HIP|XPU|NPU)(?:(?: driver)? error:)? out of memory|CUBLAS_STATUS_ALLOC_FAILED")
 _OWN_SOURCE = lazy_pattern(
     r"(?:/workspace|/vllm(?:-workspace)?|\s)/?(?P<file>csrc/[\w./-]{1,200}\.(?:cpp|cu|cuh|h)):\d{1,6}\b")
 """How a message names a file of vLLM's C++ and CUDA code."""
@@ -124,6 +126,13 @@ REFUSED_CALL = lazy_pattern(r"\[Errno -?\d{1,4}\] (?:[^':]{1,100}(?P<path>: ')?)
 """How an exception begins that reports a refused system call, whatever its class; `path` matches before a path."""
 _QUOTE_MARK = lazy_pattern(r"\s{0,3}> (?=[A-Z])")
 """Markdown's mark of a quoted sentence; behind a shell's prompt stands a command."""
+
+
+class Rejection(NamedTuple):
+    """What a command-line parser rejects, and the program that it is of; empty for vLLM's."""
+
+    text: str
+    program: str
 
 
 def has_sentence_length(message: str) -> bool:
@@ -148,28 +157,17 @@ def cpp_exception_class(text: str) -> str | None:
     return match["name"] or match["clang_name"] if match else None
 
 
-def is_cpp_what(text: str) -> bool:
-    """Return whether a line is the text of a C++ exception, behind the one that names its class."""
-    return _WHAT.match(text[:_LONGEST]) is not None
-
-
 def continues_message(message: str, text: str) -> bool:
     """Return whether a line belongs to what a line before it reports about a process: what CMake or C++ says."""
     if message.startswith(_CMAKE):
         return _NOT_OF_CMAKE.match(text[:_LONGEST]) is None
-    return is_cpp_what(text) and cpp_exception_class(message) is not None
+    return _WHAT.match(text[:_LONGEST]) is not None and cpp_exception_class(message) is not None
 
 
-def argument_parser_error(text: str) -> str | None:
+def argument_parser_error(text: str) -> Rejection | None:
     """Return what a command-line parser rejects."""
     match = _USAGE.search(text[:_LONGEST])
-    return (match["text"] or match["rejection"]) if match else None
-
-
-def other_program(text: str) -> str:
-    """Return the program whose command-line parser rejects something, if it is not vLLM's; empty if it is."""
-    match = _USAGE.search(text[:_LONGEST])
-    return (match["other"] or "") if match else ""
+    return Rejection(match["text"] or match["rejection"], match["other"] or "") if match else None
 
 
 def http_answer(text: str) -> str | None:

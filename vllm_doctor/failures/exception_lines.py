@@ -95,8 +95,7 @@ def ending_traceback(text: str) -> Raised | None:
     match = _ENDS_TRACEBACK.match(text)
     if match is None or not _is_class(match["name"]) or _CALL.startswith(match["name"]):
         return None
-    return Raised(class_of(match["name"], match["inner"]), match["message"] or "",
-                  module=module_of(match["name"], match["inner"]))
+    return _raised(match)
 
 
 def on_own_line(text: str) -> Raised | None:
@@ -106,15 +105,14 @@ def on_own_line(text: str) -> Raised | None:
         text = text.rstrip()[1:-1]
     match = _OF_RUNPY.match(text)
     if match is not None:
-        return Raised(class_of(match["name"]), match["message"], module=module_of(match["name"]))
+        return _raised(match)
     match = _BARE.match(text)
     if match is not None and match["name"] not in _WORD_ERROR:
         before = match["before"].strip()
         if before.endswith(("except", "raise", "import", "class", "->", "#", "CUDA")) or '"' in before[-1:]:
             return None  # a statement, a comment, or what cuda-gdb says
         introduction = before.rstrip(": ") if _SENTENCE.search(before) else ""
-        return Raised(class_of(match["name"], match["inner"]), match["message"], introduction,
-                      module=module_of(match["name"], match["inner"]))
+        return _raised(match, introduction)
     match = _ALONE.match(text)
     if match is not None:
         return Raised(class_of(match["name"]), "")
@@ -127,7 +125,7 @@ def on_own_line(text: str) -> Raised | None:
 def after_call(text: str) -> Raised | None:
     """Return the exception behind a call and its source line, if all are in one line."""
     match = _BEHIND_CALL.match(text)
-    return Raised(class_of(match["name"]), match["message"], module=module_of(match["name"])) if match else None
+    return _raised(match) if match else None
 
 
 def in_sentence(text: str) -> Raised | None:
@@ -181,6 +179,11 @@ def assertion_in_code(code: str) -> str:
     """Return the source line of an assertion, if the line has all of it; otherwise an empty text."""
     line = code[:_LONGEST].strip()
     return line if line.startswith("assert ") and not line.endswith(_OPEN_ENDS) else ""
+
+
+def _raised(match: re.Match[str], introduction: str = "") -> Raised:
+    name, inner = match["name"], match.groupdict().get("inner")
+    return Raised(class_of(name, inner), match["message"] or "", introduction, module=module_of(name, inner))
 
 
 def _is_class(name: str) -> bool:

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 
 from vllm_doctor.catalog.features import feature_of_function, feature_of_path, features
 from vllm_doctor.catalog.raised_texts import raised_in
+from vllm_doctor.failures import error_lines
 from vllm_doctor.failures.frames import LIBRARIES, OFFLINE, PLUGINS, package_of, reads_value, without_dispatchers
 from vllm_doctor.failures.model import Candidate, Frame
 from vllm_doctor.failures.signature import without_given_names
 from vllm_doctor.text.patterns import lazy_pattern
 
-_MEMORY = lazy_pattern(r"(?:CUDA|HIP|XPU) (?:error: )?out of memory|OutOfMemoryError")
 _OPTIONAL = frozenset({"lora", "multimodal", "speculative-decoding", "kv-transfer", "offload", "cuda-graphs",
                        "kv-cache", "moe", "sampling"})
 """Parts that a lack of memory may belong to: elsewhere it is the model's, or that of the whole."""
@@ -75,7 +75,7 @@ def feature_of(candidate: Candidate, *, kind: str, has_settings: bool, direction
         return "other-software"
     if direction in _OF_INSTALLATION:
         return "environment"
-    if _MEMORY.search(text) and "due to the node" not in text:
+    if (error_lines.is_of_device_memory(text) or "OutOfMemoryError" in text) and "due to the node" not in text:
         return by_calls if by_calls in _OPTIONAL else None
     if "Free memory on device" in text:
         return None

@@ -21,11 +21,15 @@ _STDLIB = lazy_pattern(
     r"(?:lib(?:64)?/python3(?:\.\d+)?"
     r"|(?:[Pp]ython3?\d*|(?:mini|ana)conda3?|miniforge3?)(?:/envs/[^/]{1,80})?/Lib)/(?P<rest>.*)")
 _REMOTE_CODE = lazy_pattern(r"(?P<rest>transformers_modules/.*)")
+PLUGINS = frozenset({
+    "vllm_ascend", "vllm_gaudi", "vllm_spyre", "vllm_metal", "vllm_metax", "vllm_kunlun", "vllm_fl", "vllm_musa",
+    "vllm_mlu", "vllm_rbln", "vllm_neuron", "vllm_tpu", "tpu_inference", "tpu_commons",
+})
+"""Packages for other hardware, which replace parts of vLLM."""
 # Packages that people run from a checkout or install with `pip install --target`, by the folder of their modules.
 _CHECKOUTS = (
-    "vllm_ascend", "vllm_omni", "vllm_gaudi", "vllm_spyre", "vllm_metal", "vllm_metax", "vllm_kunlun", "vllm_fl",
-    "vllm_musa", "vllm_mlu", "vllm_rbln", "vllm_neuron", "vllm_tpu", "tpu_inference",
-    "tpu_commons", "vllm_gguf_plugin", "vllm", "lmcache_vllm", "lmcache", "fastchat", "flashinfer", "transformers",
+    *sorted(PLUGINS), "vllm_omni", "vllm_gguf_plugin", "vllm", "lmcache_vllm", "lmcache", "fastchat", "flashinfer",
+    "transformers",
     "torch_npu", "torch", "triton", "ray", "verl", "openrlhf", "trl", "swift", "lighteval", "lm_eval", "sglang",
     "xinference", "mineru", "llamafactory", "unsloth", "nemo_rl", "dynamo", "nixl", "mooncake", "deepspeed",
     "accelerate", "outlines", "xgrammar", "compressed_tensors", "bitsandbytes", "autoawq", "gptqmodel", "aiter",
@@ -57,11 +61,6 @@ LIBRARIES = frozenset({
     "prometheus_client", "kernels", "intel_extension_for_pytorch", "torch_xla", "habana_frameworks", "tvm_ffi",
 })  # fmt: skip
 """Packages that vLLM itself uses."""
-PLUGINS = frozenset({
-    "vllm_ascend", "vllm_gaudi", "vllm_spyre", "vllm_metal", "vllm_metax", "vllm_kunlun", "vllm_fl", "vllm_musa",
-    "vllm_mlu", "vllm_rbln", "vllm_neuron", "vllm_tpu", "tpu_inference", "tpu_commons",
-})
-"""Packages for other hardware, which replace parts of vLLM."""
 PLUMBING = frozenset({"python", "starlette", "fastapi", "uvicorn", "anyio", "uvloop", "asyncio", "click"})
 """Packages that only pass calls on: an exception is seldom theirs to answer for."""
 _DECODERS = ("<frozen codecs>", "codecs.py", "encodings/", "json/", "ast.py", "base64.py", "configparser.py",

@@ -41,7 +41,7 @@ _SIGNATURES = lazy_pattern(
     r"(?<!\.forward\(\) )(?:got (?:an unexpected keyword argument|multiple values for)"
     r"|missing \d+ required (?:positional|keyword))"
     r"|Can't instantiate abstract class (?!\w*Worker\b)")
-"""What a caller is told that was written for another release of what it calls."""
+"""Python's messages about a call whose signature differs between releases."""
 _BUGS = frozenset({
     "AttributeError", "TypeError", "KeyError", "IndexError", "AssertionError", "UnboundLocalError", "NameError",
     "ZeroDivisionError", "RecursionError", "StopIteration", "NotImplementedError", "InductorError",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from vllm_doctor.phases import ORDER
+from vllm_doctor.text.times import seconds_between
 
 _WARM_UP = "Warming up model for the compilation"  # on CPUs: before the KV cache a marker; in older releases after it
+_OTHER_ZONE = 2700  # seconds; zones differ by an hour or more
 _FAILURES = frozenset({"ERROR", "CRITICAL"})
 
 
@@ -17,14 +19,16 @@ class StartClock:
         self.phases: list[tuple[str, str]] = []  # each phase reached, with the last time printed by then
         self.serving = ""
         self.error = ""  # of the first error since the last phase was reached
-        self._is_yearless = False  # vLLM prints no year
+        self._is_own = False  # a time was printed as vLLM does, without a year
 
     def see(self, time: str, level: str, text: str) -> None:
-        """Record the time of a line; beside vLLM's, none of another program, whose clock may be of another zone."""
-        has_year = time[4:5] == "-"
-        if has_year and self._is_yearless:
-            return
-        self._is_yearless = not has_year
+        """Record the time of a line, if it is not of another program, with the clock of another time zone."""
+        is_own = time[4:5] != "-"
+        if self.first and is_own != self._is_own and abs(seconds_between(self.last, time) or 0.0) >= _OTHER_ZONE:
+            if not is_own:
+                return
+            self.first = ""
+        self._is_own = self._is_own or is_own
         self.first = self.first or time
         self.last = time
         if text.startswith(_WARM_UP) and any(phase == "kv-cache" for phase, _ in self.phases):
