@@ -399,3 +399,9 @@ def test_a_forgotten_process_continues_nothing() -> None:
 def test_workers_of_ray_with_one_name_have_ranks_of_their_own() -> None:
     first, second, again = read(*(f"(RayWorkerWrapper pid={pid}) bolt" for pid in (7, 8, 7)))
     assert (first.rank, second.rank, again.rank) == (1, 2, 1)
+
+
+def test_the_indentation_of_a_quoted_traceback_is_not_that_of_a_later_message() -> None:
+    events = read("    Traceback (most recent call last):", '      File "/a/b.py", line 3, in f', "        x()", "    ValueError: one",
+                  "INFO 10-08 20:33:48 llm_engine.py:237] a bolt", "ValueError: two has a list:", "    - a widget")
+    assert events[-1].text == "    - a widget"
