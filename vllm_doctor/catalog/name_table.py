@@ -1,6 +1,6 @@
 """Read names.jsonl.xz, the table of names in each vLLM release that tools/build_names.py generates.
 
-The table has one row per line (see that tool for its format), version_of when it is looked up. Use it through `names`.
+The table has one row per line (see that tool for its format), parsed when it is looked up. Use it through `names`.
 """
 
 from __future__ import annotations
