@@ -1708,6 +1708,27 @@ def test_an_exception_says_more_than_the_record_that_quotes_it() -> None:
     assert failure.origin.function == "validate"
 
 
+def test_a_call_whose_line_somebody_left_out() -> None:
+    failure = failure_of('  File ".../vllm/v1/worker/widget_runner.py", line ..., in tighten\n'
+                         "      assert self.bolts is not None\n  AssertionError\n")
+    assert (failure.exception, failure.message) == ("AssertionError", "assert self.bolts is not None")
+    assert failure.origin == Place("vllm", "vllm/v1/worker/widget_runner.py", "tighten", 0)
+
+
+def test_an_error_of_a_worker_that_is_cut_off() -> None:
+    failure = failure_of("(EngineCore pid=7) RuntimeError: Worker failed with error 'bolt.cpp:28 do_turn: EX\n")
+    assert (failure.message, failure.is_consequence) == ("bolt.cpp:28 do_turn: EX", False)
+
+
+def test_marks_behind_half_a_prefix_are_no_message() -> None:
+    prefix = "ERROR 12-19 10:32:46 [multiproc_executor.py:822]"
+    log = (f"er_DP1_TP1_EP5 pid=204227) {prefix}          ^^^^^^^^^^\n"
+           f'(Worker_DP1_TP1_EP5 pid=204227) {prefix}   File "{SITE}/vllm/v1/worker/widget_runner.py", line 7, in tighten\n'
+           f"(Worker_DP1_TP1_EP5 pid=204227) {prefix}     self.bolts.turn(\n")
+    failure = failure_of(log)
+    assert failure.origin == Place("vllm", "vllm/v1/worker/widget_runner.py", "tighten", 7)
+
+
 def test_a_report_of_a_failure_is_no_progress() -> None:
     log = ("(NPURayWorkerWrapper pid=1189) ERROR 08-14 11:52:46 worker_base.py:581] RuntimeError: NPU out of memory. Tried to allocate 450.00 MiB\n"
            "ERROR 08-14 11:52:47 worker_base.py:581] Error executing method 'load_model'. This might cause deadlock in distributed execution.\n"

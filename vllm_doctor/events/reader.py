@@ -41,7 +41,7 @@ _MARKED = lazy_pattern(
 """A message that a page shows as code or bold, with the marks for it."""
 _MARKS = ("`", "*", "-", ">")
 _FRAME = lazy_pattern(  # Jinja calls the body of a template "top-level template code"
-    r'\s*(?:\| +)*(?:(?:File "|(?=[^"\s]+\.py", line ))(?P<path>[^"]+)", line (?P<line>\d+), '
+    r'\s*(?:\| +)*(?:(?:File "|(?=[^"\s]+\.py", line ))(?P<path>[^"]+)", line (?:\d+|\.{3}), '
     r"in (?P<function>\S+|top-level template code)"
     r"|(?P<short_path>[\w./-]{1,300}\.py):\d{1,9},? in (?P<short_function>\w{1,200}))\s*$",  # as people shorten it
 )

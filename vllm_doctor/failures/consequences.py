@@ -54,8 +54,9 @@ _KILLS_ITSELF = "Got fatal signal from worker processes, shutting down"
 _OF_WORKER = lazy_pattern(
     r"Worker failed with error '(?P<text>.+?)'(?:,\s+please check the stack trace above for the\s+root cause.*|\s*)\Z"
     r"|\('Worker failed with error %s, please check the stack trace above for the root cause', (?P<quote>['\"])"
-    r"(?P<argument>.+)(?P=quote)\)\s*\Z", re.DOTALL)
-"""The second form is that of V1's first releases, which passed the error as a second argument."""
+    r"(?P<argument>.+)(?P=quote)\)\s*\Z"
+    r"|Worker failed with error '(?P<cut>[^'\n]{12,400})\Z", re.DOTALL)
+"""The second form is that of V1's first releases, which passed the error as a second argument; the last one is cut."""
 _OF_PROXY = lazy_pattern(
     r"\A(?:(?:litellm\.)?\w{1,60}: ){0,4}(?:Hosted_vllm|OpenAI|Openai_like|VLLM)\w{0,20}Exception - (?P<text>.+)",
     re.DOTALL)
@@ -88,7 +89,7 @@ def is_consequence(candidate: Candidate) -> bool:
 def quoted_error(candidate: Candidate) -> str:
     """Return the error of a worker that the engine quotes; nothing for another message."""
     found = _OF_WORKER.match(candidate.message)
-    return (found["text"] or found["argument"]).strip() if found else ""
+    return (found["text"] or found["argument"] or found["cut"]).strip() if found else ""
 
 
 def as_reported_by_worker(candidate: Candidate) -> Candidate:

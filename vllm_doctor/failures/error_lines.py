@@ -93,7 +93,8 @@ _GLOG = lazy_pattern(
 _CUT_PREFIX = lazy_pattern(
     r"(?:(?:\([^()\n]{1,80}(?:\) ?)?)*(?:ERR(?:OR?)?|CRITICAL|FATAL)"
     r"(?: [\d-]{0,10}(?: [\d:]{0,8}(?: \[?[\w./]{0,80}(?::\d{0,6}\]?)?)?)?)?"
-    r"|\d\d-\d\d(?: \d\d:\d\d:\d\d(?: \[?[\w./]{0,80}(?::\d{0,6}\]?)?)?)?)$")
+    r"|\d\d-\d\d(?: \d\d:\d\d:\d\d(?: \[?[\w./]{0,80}(?::\d{0,6}\]?)?)?)?"
+    r"|\w{0,60} pid=\d{1,9}\) (?:ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[[\w./]{1,80}:\d{1,6}\][ ~^]{0,200})$")
 """A record that a paste cut within its prefix."""
 _MARKED_CODE = lazy_pattern(r"\s*-{1,5}> \d{1,6} {1,40}(?P<code>\S.*)$")
 _COLUMNS = lazy_pattern(  # up to a place (`module:function:12 - `), or the name of a stream or a logger

@@ -9,7 +9,8 @@ from vllm_doctor.failures.model import Frame, Place
 from vllm_doctor.text.patterns import lazy_pattern
 
 _CALL = lazy_pattern(
-    r'(?:^|[\s|│])File "(?P<path>[^"]{1,400})"(?:, line (?P<line>\d{1,9}))?(?:, in (?P<function>[\w<>.]{1,200})>?)?')
+    r'(?:^|[\s|│])File "(?P<path>[^"]{1,400})"(?:, line (?:(?P<line>\d{1,9})|\.{3}))?'
+    r'(?:, in (?P<function>[\w<>.]{1,200})>?)?')
 _CUT = lazy_pattern(
     r'^(?P<path>[~/.\w][^\s":]{0,300}\.py)", line (?P<line>\d{1,9}), in (?P<function>[\w<>.]{1,200})')
 """Where a paste begins within a path."""
