@@ -430,6 +430,18 @@ def test_long_input_takes_linear_time(unit: str) -> None:
     assert time.process_time() - start < 6
 
 
+def test_escaped_quotes_of_a_call_take_linear_time() -> None:
+    start = time.process_time()
+    command.parse('llm = LLM(model="x", ' + '\\"' * 8_000 + " #")
+    assert time.process_time() - start < 1
+
+
+def test_the_words_of_a_config_file_are_masked_once() -> None:
+    parsed = command.parse("model: m\nserved-model-name: [a, sk-widget]\n")
+    assert parsed is not None
+    assert render(parsed.masked(lambda text: text.replace("sk-widget", "***"))) == "model: m\nserved-model-name: [a, ***]"
+
+
 def test_an_image_that_does_not_stand_before_the_program_is_none() -> None:
     finder = CommandFinder()
     finder.feed(1, "$ docker run --runtime=x -m vllm.entrypoints.openai.api_server --port=5000 a b vllm/vllm-openai:v0.4.2")

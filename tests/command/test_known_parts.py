@@ -68,3 +68,17 @@ def test_a_call_keeps_its_arguments_without_comments(typed: str, offer: str, arg
     assert command is not None
     assert command.arguments() == arguments
     assert render(rebuild(command)[0]) == offer
+
+
+@pytest.mark.parametrize("inner", [
+    "$(touch x)/bin/vllm serve m -tp $TP",
+    "docker run --rm $(touch x)/vllm/vllm-openai --model m -tp $TP",
+    "$(touch x)/python -m vllm.entrypoints.openai.api_server --model m -tp $TP",
+    "python -$(touch x) -m vllm.entrypoints.openai.api_server --model m -tp $TP",
+])
+def test_a_shell_around_the_command_runs_nothing_of_it(inner: str) -> None:
+    command = parse(f'bash -c "{inner}"')
+    if command is not None:
+        offer = render(rebuild(command)[0])
+        assert '"$(' not in offer.replace("'\"'\"'", "")
+        assert offer.startswith("bash -c '")

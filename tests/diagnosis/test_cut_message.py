@@ -27,6 +27,10 @@ def test_nothing_is_added_where_the_whole_message_is_known() -> None:
     DEVICE[:24],  # fewer than three words of the message
     f"{DEVICE[:35]}\nINFO 04-29 01:29:22 [core.py:1138] bolts are tight",  # the log goes on
     "RuntimeError: Failed to inform the widgets of the device ty",
+    "ImportError: vllm is not installe",  # the middle of other messages
+    "ValueError: The model does not s",  # goes on in many ways
+    "RuntimeError: Unable to determi",
+    "NUMA binding was requested, but vLLM could not d",  # the rule quotes what is missing
     DEVICE[:36].rstrip(),  # whole words, which may be all of another message
 ])
 def test_other_texts_are_not_completed(text: str) -> None:

@@ -98,7 +98,8 @@ def rebuild(command: Command) -> tuple[Command, tuple[str, ...]]:
 
 def _needs_outer_shell(words: Sequence[Word]) -> bool:
     """Return whether words name variables that the shell around them replaces, and nothing else that it would."""
-    return any(word.value is None for word in words) and not any("!" in word.text for word in words)
+    unknown = [word for word in words if word.value is None]
+    return bool(unknown) and all(map(_is_safe, unknown)) and not any("!" in word.text for word in words)
 
 
 def _add_omitted(word: Word, omitted: dict[str, None]) -> None:
@@ -114,10 +115,11 @@ def _before(command: Command, omitted: dict[str, None]) -> tuple[list[Word], int
     """Return the words up to vLLM's arguments, and the indexes of the program and the image."""
     words = command.before
     result: list[Word] = []
+    environment = set(command.environment)
     for word in words[: command.start]:  # variables that earlier commands of the line export
         assigned = ASSIGNED.fullmatch(word.content)
         known = None if assigned is None or word.value is None else assigned[2]
-        if assigned and (assigned[1], known) in command.environment and not _refusal(word, assigned[1]):
+        if assigned and (assigned[1], known) in environment and not _refusal(word, assigned[1]):
             result.append(_assignment(word, assigned[1])._replace(gap=" "))
     if command.container is not None:
         image = command.container

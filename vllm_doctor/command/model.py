@@ -264,7 +264,8 @@ class Command(NamedTuple):
     def masked(self, mask: Callable[[str], str]) -> Command:
         """Return the command with its values masked; quotes are added afterwards, so they cannot hide a secret."""
         return self._replace(options=tuple(
-            option._replace(values=tuple(_masked(word, mask) for word in option.values)) for option in self.options))
+            option._replace(values=tuple(_masked(word, mask, quotes=self.form != "yaml") for word in option.values))
+            for option in self.options))
 
     def words(self) -> tuple[Word, ...]:
         """Return all words of the command line (of the inner one if the command is one quoted word)."""
@@ -279,10 +280,12 @@ class Command(NamedTuple):
         return join(words, multiline=multiline)
 
 
-def _masked(word: Word, mask: Callable[[str], str]) -> Word:
+def _masked(word: Word, mask: Callable[[str], str], *, quotes: bool) -> Word:
     if word.value is None:
         return word
     value = mask(word.value)
+    if not quotes:  # YAML: the first word's text holds the whole list
+        return word._replace(text=mask(word.text), value=value)
     return word if value == word.value else Word.quoted(value, word.gap)
 
 

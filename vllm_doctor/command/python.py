@@ -14,7 +14,7 @@ CALL = lazy_pattern(r"(?<![\w.])(?:vllm\.)?(?:LLM|AsyncEngineArgs|EngineArgs)\("
 
 _QUOTED = r"[rbuf]{0,2}(?:\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')"
 _STRING = lazy_pattern(_QUOTED)
-_COMMENT = lazy_pattern(rf"(?P<string>{_QUOTED})|(?<!\s)\s*#[^\n]*", cues=("#",))
+_COMMENT = lazy_pattern(rf"(?P<kept>{_QUOTED}|\\.)|(?<!\s)\s*#[^\n]*", cues=("#",))
 _NAME = lazy_pattern(r"(?<![\w.])(?!(?:True|False|None)\b)[A-Za-z_]\w*")
 _KEYWORD = lazy_pattern(r"\s*([A-Za-z_]\w*)\s*=(?!=)\s*")
 _LEAD = lazy_pattern(r"(?:(?<![\w.])[A-Za-z_][\w.]{0,80}\s*=\s*)?(?:await\s+)?$")
@@ -48,7 +48,7 @@ def parse_call(text: str) -> Command | None:
 
 
 def _without_comments(text: str) -> str:
-    return _COMMENT.sub(lambda match: match["string"] or "", text)
+    return _COMMENT.sub(lambda match: match["kept"] or "", text)
 
 
 def _arguments(text: str, pos: int) -> tuple[list[str], int, bool]:

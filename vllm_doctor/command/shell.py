@@ -191,7 +191,7 @@ def _locate(values: list[str]) -> _Location | None:
     image, command = values[container], values[container + 1 : container + 2]
     serves = command == ["serve"] and len(values) > container + 2
     entrypoint = _entrypoint(values[:container])
-    if serves and entrypoint is not None and program_name(entrypoint) == "vllm":
+    if serves and entrypoint is not None and program_name(entrypoint) == "vllm" and not {"$", "`"} & set(entrypoint):
         return _Location("serve", container + 1, container + 2, container)
     if entrypoint is not None or (command and program_name(command[0]) in SHELLS):
         return None

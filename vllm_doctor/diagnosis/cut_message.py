@@ -1,8 +1,8 @@
 """The message that a paste breaks off in: how it goes on, if it is one that a rule knows.
 
 What people paste often ends in the middle of the deciding line. Rules have literals of such messages; where the text
-ends with the beginning of one, it is read as if the literal were complete. Whole words may be all of another message:
-the text must end within a word, or with an ellipsis.
+ends with the beginning of one, it is read as if the literal were complete. A text that ends with a whole word may be
+another, complete message: it must end within a word, or with an ellipsis.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from vllm_doctor.logs.pasted_text import Row
 from vllm_doctor.reports.model import Report
 from vllm_doctor.rulebase.model import RuleBase
 
-_LEAST = 16  # characters of a literal that the text must end with, of at least three words
-_WORDS = 3
-_MOST = 4  # ways to go on that are tried
+_LEAST = 20  # characters of a literal that the text must end with, of at least four words
+_WORDS = 4
+_MOST = 4  # ways to go on that are tried; none if there are more
 _MARKS = " \t.…`*"  # what stands behind a cut text: an ellipsis, or the marks of a page
+_STARTS = (": ", "] ", ", ", ". ")  # what a literal may follow: it begins a message or a sentence
 _ELLIPSIS = ("…", "...")
 
 
@@ -27,9 +28,11 @@ def completed(rows: Sequence[Row], base: RuleBase) -> list[tuple[list[Row], str]
         return []
     shown = rows[place].text
     text = shown.rstrip(_MARKS)
-    rests = {rest for rest in _rests(text, _literals(base))
+    rests = {rest.rstrip() for rest in _rests(text, _literals(base))
              if shown[len(text):].strip().startswith(_ELLIPSIS) or (text + rest)[len(text) - 1:len(text) + 1].isalnum()}
-    return [([*rows[:place], rows[place]._replace(text=text + rest)], rest) for rest in sorted(rests)[:_MOST]]
+    if len(rests) > _MOST:
+        return []  # the beginning is that of too many messages
+    return [([*rows[:place], rows[place]._replace(text=text + rest)], rest) for rest in sorted(rests)]
 
 
 def _literals(base: RuleBase) -> Iterator[str]:
@@ -43,13 +46,16 @@ def _literals(base: RuleBase) -> Iterator[str]:
 
 
 def _rests(text: str, literals: Iterable[str]) -> set[str]:
-    """Return what is missing of each literal that the text ends with the beginning of."""
+    """Return the missing end of each literal whose beginning ends the text."""
     end = text[-_LEAST:]
     rests = set()
     for literal in literals:
         known = literal.find(end) + _LEAST
         begin = literal[:known]
-        if _LEAST <= known < len(literal) and text.endswith(begin) and _is_distinctive(begin):
+        if not _LEAST <= known < len(literal) or not text.endswith(begin) or not _is_distinctive(begin):
+            continue
+        before = text.removesuffix(begin)
+        if not before.strip() or before.endswith(_STARTS):
             rests.add(literal[known:])
     return rests
 
@@ -60,8 +66,15 @@ def _is_distinctive(begin: str) -> bool:
     return len(words) >= _LEAST and len(words.split()) >= _WORDS
 
 
+def has_invented_facts(report: Report, rows: Sequence[Row], added: str) -> bool:
+    """Return whether a fact of the report is part of the text that was added."""
+    line = next(row.text for row in reversed(rows) if row.text.endswith(added))
+    shown = line.removesuffix(added)
+    return any(isinstance(value, str) and value in line and value not in shown for value in report.facts.values())
+
+
 def without(report: Report, added: str) -> Report:
-    """Return the report without the text that was added: its evidence shows what the log has."""
+    """Return the report with its evidence and its failure as the log has them, without the text that was added."""
     findings = tuple(finding._replace(evidence=tuple(
         one._replace(text=one.text.removesuffix(added)) for one in finding.evidence)) for finding in report.findings)
     failure = report.failure and report.failure._replace(

@@ -52,12 +52,15 @@ def read_again(data: bytes, first: LogReading, report: Report) -> Report:
 
 
 def _read_completed(data: bytes, first: LogReading, report: Report) -> Report | None:
-    """Return the report on the text with its last line completed, if that names one cause however it goes on."""
-    found: dict[str, Report] = {}
+    """Return the report on the text with its last line completed, if that says the same however it goes on."""
+    found: dict[object, Report] = {}
     for rows, added in cut_message.completed(restored(data), first.base):
         again = _read(rows, first)
-        if again.cause is not None and explains_more(again, report):
-            found.setdefault(again.cause.id, _presented(cut_message.without(again, added), report, COMPLETED))
+        invents = cut_message.has_invented_facts(again, rows, added)
+        if again.cause is None or invents or not explains_more(again, report):
+            return None
+        answer = again.cause.id, again.cause.title, again.cause.explanation
+        found.setdefault(answer, _presented(cut_message.without(again, added), report, COMPLETED))
     return next(iter(found.values())) if len(found) == 1 else None
 
 
