@@ -30,6 +30,7 @@ def completed(rows: Sequence[Row], base: RuleBase) -> list[tuple[list[Row], str]
     text = shown.rstrip(_MARKS)
     rests = {rest.rstrip() for rest in _rests(text, _literals(base))
              if shown[len(text):].strip().startswith(_ELLIPSIS) or (text + rest)[len(text) - 1:len(text) + 1].isalnum()}
+    rests = {rest for rest in rests if not any(other != rest and other.startswith(rest) for other in rests)}
     if len(rests) > _MOST:
         return []  # the beginning is that of too many messages
     return [([*rows[:place], rows[place]._replace(text=text + rest)], rest) for rest in sorted(rests)]
@@ -66,17 +67,36 @@ def _is_distinctive(begin: str) -> bool:
     return len(words) >= _LEAST and len(words.split()) >= _WORDS
 
 
-def has_invented_facts(report: Report, rows: Sequence[Row], added: str) -> bool:
-    """Return whether a fact of the report is part of the text that was added."""
-    line = next(row.text for row in reversed(rows) if row.text.endswith(added))
-    shown = line.removesuffix(added)
-    return any(isinstance(value, str) and value in line and value not in shown for value in report.facts.values())
+def has_invented_words(report: Report, rows: Sequence[Row], added: str) -> bool:
+    """Return whether a fact lies in the text that was added, or the cause quotes one that ends there."""
+    shown = _completed_line(rows, added).removesuffix(added)
+    cause = report.cause
+    text = "" if cause is None else f"{cause.title}\n{cause.entire_explanation}"
+    return any(value.removesuffix(added) not in shown or value in text
+               for value in _values_with(report, rows, added))
 
 
-def without(report: Report, added: str) -> Report:
-    """Return the report with its evidence and its failure as the log has them, without the text that was added."""
+def without(report: Report, rows: Sequence[Row], added: str) -> Report:
+    """Return the report with its evidence, failure and facts as the log has them, without the text that was added."""
     findings = tuple(finding._replace(evidence=tuple(
         one._replace(text=one.text.removesuffix(added)) for one in finding.evidence)) for finding in report.findings)
     failure = report.failure and report.failure._replace(
         message=report.failure.message.removesuffix(added), text=report.failure.text.removesuffix(added))
-    return report._replace(findings=findings, failure=failure)
+    shown = {value: value.removesuffix(added) for value in _values_with(report, rows, added)}
+    facts = {name: shown.get(value, value) if isinstance(value, str) else value
+             for name, value in report.facts.items()}
+    facts_at = {name: tuple({**place, "value": facts[name]} if facts[name] != report.facts[name] else place
+                            for place in places) for name, places in report.facts_at.items()}
+    return report._replace(findings=findings, failure=failure, facts=facts, facts_at=facts_at)
+
+
+def _values_with(report: Report, rows: Sequence[Row], added: str) -> list[str]:
+    """Return the facts that the completed line has, and the line of the log has not."""
+    line = _completed_line(rows, added)
+    shown = line.removesuffix(added)
+    return [value for value in report.facts.values()
+            if isinstance(value, str) and value in line and value not in shown]
+
+
+def _completed_line(rows: Sequence[Row], added: str) -> str:
+    return next(row.text for row in reversed(rows) if row.text.endswith(added))

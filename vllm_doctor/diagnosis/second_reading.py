@@ -56,11 +56,11 @@ def _read_completed(data: bytes, first: LogReading, report: Report) -> Report | 
     found: dict[object, Report] = {}
     for rows, added in cut_message.completed(restored(data), first.base):
         again = _read(rows, first)
-        invents = cut_message.has_invented_facts(again, rows, added)
+        invents = cut_message.has_invented_words(again, rows, added)
         if again.cause is None or invents or not explains_more(again, report):
             return None
         answer = again.cause.id, again.cause.title, again.cause.explanation
-        found.setdefault(answer, _presented(cut_message.without(again, added), report, COMPLETED))
+        found.setdefault(answer, _presented(cut_message.without(again, rows, added), report, COMPLETED))
     return next(iter(found.values())) if len(found) == 1 else None
 
 
