@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from vllm_doctor.command.refusal_advice import advice
@@ -87,3 +89,13 @@ def test_no_change(sentence: str) -> None:
 ])
 def test_key_of_json(sentence: str, change: tuple[str, str | bool | None]) -> None:
     assert advice(sentence, ("profiler_config",), _RELEASE, "--profiler-config") == change
+
+
+@pytest.mark.parametrize("sentence", [
+    "max_num_batched_tokens (99999999999971) must evenly divide max_num_seqs (99999999999999)",
+    "tensor_parallel_size (99999999999959) must be divisible by decode_context_parallel_size (77777777777777)",
+])
+def test_no_divisor_is_searched_among_numbers_that_no_setting_has(sentence: str) -> None:
+    begin = time.process_time()
+    advice(sentence, ("max_num_batched_tokens", "decode_context_parallel_size"), _RELEASE)
+    assert time.process_time() - begin < 1

@@ -16,6 +16,7 @@ from vllm_doctor.catalog.flag_table import Flag
 from vllm_doctor.command.setting_terms import plain_words, snake_case, terms_of, too_general
 from vllm_doctor.text.patterns import lazy_pattern
 
+_MOST_TRIED = 1 << 20  # divisors; larger than any count of a setting that must divide another
 _MAX_SENTENCE = 1000
 
 _NAME = (r"(?P<name>--?[a-z][\w-]{0,60}(?:\.\w{1,40}){0,3}|[A-Za-z]{1,30}(?:_[a-z0-9]{1,30}){1,9}(?:\.\w{1,40}){0,3}"
@@ -404,7 +405,10 @@ def _fitting(how: str, value: float | None, bound: float | None, step: float | N
     if sign == "multiple":
         return None if bound < 1 else max(value // bound, 1) * bound
     if sign == "divisor":
-        return next((float(one) for one in range(int(min(value, bound)), 0, -1) if bound % one == 0), None)
+        most = min(value, bound)
+        if most > _MOST_TRIED:
+            return None
+        return next((float(one) for one in range(int(most), 0, -1) if bound % one == 0), None)
     if sign in {"<=", ">="}:
         return bound
     if step is None:
