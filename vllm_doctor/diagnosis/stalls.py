@@ -24,7 +24,9 @@ def stall_report(reading: LogReading, seconds: float, after: float | None = None
         return None
     analysis = reading.analysis(run)
     report = reading.report(analysis)
-    return None if report.status == "failed" else _stalled(report, analysis, stall, seconds)
+    failure = report.failure  # a rule for a hang has one without an exception
+    has_failed = report.status == "failed" and failure is not None and failure.exception is not None
+    return None if has_failed else _stalled(report, analysis, stall, seconds)
 
 
 def _stalled(report: Report, analysis: RunAnalysis, stall: Stall, seconds: float) -> Report:
